@@ -1,0 +1,2 @@
+//! The only automation of the repository.
+fn main() {}
