@@ -1,0 +1,38 @@
+# The thin front door: every target is one call of xtask, the repository's only automation (`cargo xtask --help`).
+# ARGS is handed on, for example `make up ARGS=--help`.
+
+# Checkouts of one person may share what cargo builds: make that folder once and it is used.
+SHARED_TARGET := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/novox-mesh/target
+ifndef CARGO_TARGET_DIR
+ifneq ($(wildcard $(SHARED_TARGET)),)
+export CARGO_TARGET_DIR := $(SHARED_TARGET)
+endif
+endif
+
+XTASK := cargo xtask
+
+.PHONY: help build image up down test check check-long bench setup fmt advisories compiler
+
+help:
+	@echo 'make up          raise a mesh of three real nodes on this machine (as root)'
+	@echo 'make down        take it down, leave nothing behind'
+	@echo 'make check       everything CI runs'
+	@echo 'make test        the tests that need no lab'
+	@echo 'make build       static programs into dist/'
+	@echo 'make image       the images and the bundle a host carries'
+	@echo 'make bench       measure: a table and JSON'
+	@echo 'make check-long  what is too long for check'
+	@echo 'make advisories  known vulnerabilities in what we depend on'
+	@echo 'make setup       install the Debian packages that are missing'
+	@echo 'make fmt         format the sources'
+
+build image up down test bench check check-long setup advisories: compiler
+	@$(XTASK) $@ $(ARGS)
+
+fmt:
+	@cargo fmt --all
+
+# cargo cannot link without a C compiler, so this one package cannot be installed by xtask.
+compiler:
+	@command -v cargo >/dev/null || { echo 'error: there is no cargo: install Rust first (rust-toolchain.toml names the version)'; exit 1; }
+	@command -v cc >/dev/null || { echo 'missing: gcc, libc6-dev (cargo links with them)'; apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends gcc libc6-dev; }

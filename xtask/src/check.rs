@@ -1,0 +1,87 @@
+//! `check`: everything CI runs, in stages that cost the least first; `check-long`: what does not fit there.
+//!
+//! CI runs nothing else, so what is green here is green there. Called by `make check` and `.ci/run`.
+
+use std::process::ExitCode;
+
+use crate::program;
+use crate::setup::{self, Purpose};
+use crate::stage::{Outcome, Stage, run_stages};
+use crate::tree::Tree;
+use crate::{build, bundle, test};
+
+const STAGES: &[Stage] = &[
+    Stage { name: "setup", needs: &[], work: |_| setup::run(Purpose::Check).map(|()| Outcome::Done) },
+    Stage { name: "format", needs: &[], work: format },
+    Stage { name: "lint", needs: &[], work: lint },
+    Stage { name: "test", needs: &["setup"], work: test::without_lab },
+    Stage { name: "build", needs: &["setup"], work: |tree| build::run(tree, &[]).map(|()| Outcome::Done) },
+    Stage { name: "bundle", needs: &["build"], work: |_| bundle::run(&[]).map(|()| Outcome::Done) },
+    Stage { name: "lab", needs: &["bundle"], work: test::in_lab },
+];
+
+const LONG_STAGES: &[Stage] = &[
+    Stage { name: "setup", needs: &[], work: |_| setup::run(Purpose::Check).map(|()| Outcome::Done) },
+    Stage { name: "docs", needs: &[], work: docs },
+    Stage { name: "deny", needs: &[], work: deny },
+    Stage { name: "long", needs: &["setup"], work: test::long },
+];
+
+/// `cargo xtask check`.
+pub(crate) fn run(tree: &Tree, only: &[String]) -> anyhow::Result<ExitCode> {
+    run_stages(tree, STAGES, only, true)
+}
+
+/// `cargo xtask check-long`.
+pub(crate) fn run_long(tree: &Tree, only: &[String]) -> anyhow::Result<ExitCode> {
+    run_stages(tree, LONG_STAGES, only, true)
+}
+
+/// `cargo xtask advisories`. Apart from the rest because it needs the advisory database, which a machine without a way
+/// out cannot fetch, and because a new advisory is news and not a fault of the change at hand.
+pub(crate) fn advisories(tree: &Tree) -> anyhow::Result<()> {
+    install_deny(tree)?;
+    program::run(tree.cargo().args(["deny", "check", "advisories"])).map_err(|error| {
+        error.context("either an advisory applies (named above), or the advisory database could not be fetched: nothing is proved")
+    })
+}
+
+fn format(tree: &Tree) -> anyhow::Result<Outcome> {
+    program::run(tree.cargo().args(["fmt", "--all", "--check"]))?;
+    Ok(Outcome::Done)
+}
+
+fn lint(tree: &Tree) -> anyhow::Result<Outcome> {
+    let mut cargo = tree.cargo();
+    cargo.args(["clippy", "--locked", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"]);
+    program::run(&mut cargo)?;
+    Ok(Outcome::Done)
+}
+
+fn docs(tree: &Tree) -> anyhow::Result<Outcome> {
+    let mut cargo = tree.cargo();
+    cargo.args(["doc", "--locked", "--quiet", "--workspace", "--no-deps", "--document-private-items"]);
+    program::run(cargo.env("RUSTDOCFLAGS", "-D warnings"))?;
+    Ok(Outcome::Done)
+}
+
+/// The tool itself over the same `deny.toml` that `xtask/tests/licences.rs` reads in every `check`: it also sees
+/// duplicate versions and clarifications. Building it takes longer than everything else in `check`.
+fn deny(tree: &Tree) -> anyhow::Result<Outcome> {
+    install_deny(tree)?;
+    program::run(tree.cargo().args(["deny", "--offline", "check", "licenses", "bans", "sources"]))?;
+    Ok(Outcome::Done)
+}
+
+fn install_deny(tree: &Tree) -> anyhow::Result<()> {
+    if program::succeeds(tree.cargo().args(["deny", "--version"])) {
+        return Ok(());
+    }
+    println!("missing: cargo-deny (licences, bans, sources); building it takes some minutes, once");
+    program::run(tree.cargo().env_remove("CARGO_TARGET_DIR").args([
+        "install",
+        "--locked",
+        "--debug",
+        "cargo-deny",
+    ]))
+}

@@ -1,0 +1,44 @@
+//! `up` and `down`: from sources to a mesh of three real nodes on this machine, and back to nothing.
+//!
+//! The lab itself is the program `mesh-lab`; this module only sees to it that what it needs is built first.
+
+use std::process::{Command, ExitCode};
+
+use anyhow::ensure;
+
+use crate::program;
+use crate::setup::{self, Purpose};
+use crate::stage::{Outcome, Stage, run_stages};
+use crate::tree::Tree;
+use crate::{build, bundle};
+
+/// What stands before the lab can be raised, in order; `check` has the same stages.
+pub(crate) const GROUND: [Stage; 3] = [
+    Stage { name: "setup", needs: &[], work: |_| setup::run(Purpose::Lab).map(|()| Outcome::Done) },
+    Stage { name: "build", needs: &["setup"], work: |tree| build::run(tree, &[]).map(|()| Outcome::Done) },
+    Stage { name: "bundle", needs: &["build"], work: |_| bundle::run(&[]).map(|()| Outcome::Done) },
+];
+
+/// `cargo xtask up`: the stages above, then `mesh-lab up`.
+pub(crate) fn up(tree: &Tree, args: &[String]) -> anyhow::Result<ExitCode> {
+    let ready = run_stages(tree, &GROUND, &[], false)?;
+    if ready != ExitCode::SUCCESS {
+        return Ok(ready);
+    }
+    mesh_lab(tree, "up", args)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `cargo xtask down`: works with the programs as they are, so that what an older build raised can be taken down.
+pub(crate) fn down(tree: &Tree, args: &[String]) -> anyhow::Result<()> {
+    if !tree.dist.join("mesh-lab").is_file() {
+        build::run(tree, &["mesh-lab".to_owned()])?;
+    }
+    mesh_lab(tree, "down", args)
+}
+
+fn mesh_lab(tree: &Tree, verb: &str, args: &[String]) -> anyhow::Result<()> {
+    let program = tree.dist.join("mesh-lab");
+    ensure!(program.is_file(), "there is no dist/mesh-lab: run `make build`");
+    program::run(Command::new(program).arg(verb).args(args).current_dir(&tree.root))
+}

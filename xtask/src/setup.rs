@@ -1,0 +1,110 @@
+//! `setup`: installs what is missing from Debian, by name, and says what each package is for.
+//!
+//! It never removes or upgrades anything, never fetches from anywhere but the package sources the machine already
+//! trusts, and never asks. RabbitMQ and the PostgreSQL of the mesh are not here: they are images of the bundle.
+//! Called by a person and as the first stage of `up` and `check`.
+
+use std::process::Command;
+
+use anyhow::bail;
+use clap::ValueEnum;
+
+use crate::program;
+
+/// What the machine is to be able to do; each includes the ones before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub(crate) enum Purpose {
+    /// Compile the programs
+    Build,
+    /// Build images and raise the lab
+    Lab,
+    /// Run every test
+    Check,
+}
+
+/// A package of Debian, since which purpose it is needed, and why.
+const PACKAGES: &[(&str, Purpose, &str)] = &[
+    ("gcc", Purpose::Build, "links Rust programs, compiles the few C files of ring"),
+    ("libc6-dev", Purpose::Build, "the static C library the programs carry"),
+    ("ca-certificates", Purpose::Build, "cargo fetches crates over TLS"),
+    ("podman", Purpose::Lab, "runs the lab's nodes, and containers inside them"),
+    ("runc", Purpose::Lab, "the runtime that works with cgroups of both versions"),
+    ("netavark", Purpose::Lab, "podman's networks"),
+    ("aardvark-dns", Purpose::Lab, "names on podman's networks"),
+    ("iptables", Purpose::Lab, "netavark's rules"),
+    ("nftables", Purpose::Lab, "cuts and heals nodes"),
+    ("iproute2", Purpose::Lab, "looks at and shapes the lab's networks"),
+    ("mmdebstrap", Purpose::Lab, "builds images from Debian packages"),
+    ("debian-archive-keyring", Purpose::Lab, "verifies those packages"),
+    ("skopeo", Purpose::Lab, "reads images given with --image"),
+    ("postgresql", Purpose::Check, "the server the stores' tests run on"),
+];
+
+/// Installs what is missing for the purpose.
+pub(crate) fn run(purpose: Purpose) -> anyhow::Result<()> {
+    install_packages(purpose)?;
+    if purpose >= Purpose::Check {
+        install_nextest()?;
+    }
+    Ok(())
+}
+
+fn install_packages(purpose: Purpose) -> anyhow::Result<()> {
+    let missing: Vec<_> =
+        PACKAGES.iter().filter(|(name, since, _)| *since <= purpose && !is_installed(name)).collect();
+    if missing.is_empty() {
+        println!("every Debian package is there");
+        return Ok(());
+    }
+    for (name, _, why) in &missing {
+        println!("missing: {name} ({why})");
+    }
+    let names: Vec<_> = missing.iter().map(|(name, _, _)| *name).collect();
+    let by_hand = format!("apt-get update && apt-get install --no-install-recommends {}", names.join(" "));
+    if !program::succeeds(Command::new("apt-get").arg("--version")) {
+        bail!("this machine has no apt-get; install what these Debian packages hold: {}", names.join(" "));
+    }
+    if !is_root() {
+        bail!("installing packages needs root; run as root: {by_hand}");
+    }
+    program::run(apt().arg("update"))?;
+    program::run(apt().args(["install", "--yes", "--no-install-recommends"]).args(&names))
+}
+
+fn apt() -> Command {
+    let mut apt = Command::new("apt-get");
+    apt.env("DEBIAN_FRONTEND", "noninteractive").arg("--quiet");
+    apt
+}
+
+fn is_installed(package: &str) -> bool {
+    let mut query = Command::new("dpkg-query");
+    query.args(["--show", "--showformat=${db:Status-Status}", package]);
+    query.output().is_ok_and(|said| said.status.success() && said.stdout == b"installed")
+}
+
+fn is_root() -> bool {
+    std::fs::read_to_string("/proc/self/status").is_ok_and(|text| {
+        text.lines().any(|line| line.starts_with("Uid:") && line.split_whitespace().nth(2) == Some("0"))
+    })
+}
+
+/// The test runner, built from its crate when the machine has none. A build without optimisation and without its
+/// self-update takes half the time, and tests spend theirs elsewhere.
+fn install_nextest() -> anyhow::Result<()> {
+    if program::succeeds(Command::new("cargo").args(["nextest", "--version"])) {
+        println!("cargo-nextest is there");
+        return Ok(());
+    }
+    println!("missing: cargo-nextest (runs the tests); building it takes a few minutes, once");
+    let mut cargo = Command::new("cargo");
+    cargo.env_remove("CARGO_TARGET_DIR").args([
+        "install",
+        "--locked",
+        "--debug",
+        "--no-default-features",
+        "--features",
+        "default-no-update",
+    ]);
+    program::run(cargo.arg("cargo-nextest"))
+}
