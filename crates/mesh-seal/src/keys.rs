@@ -71,7 +71,8 @@ impl SigningKey {
     /// Reads what [`Self::to_text`] wrote; white space around it is ignored.
     pub fn from_text(text: &str) -> Result<Self, InvalidKey> {
         let bytes = Zeroizing::new(STANDARD.decode(text.trim()).map_err(|_| InvalidKey("a signing key"))?);
-        let seed = Zeroizing::new(<[u8; 32]>::try_from(bytes.as_slice()).map_err(|_| InvalidKey("a signing key"))?);
+        let seed =
+            Zeroizing::new(<[u8; 32]>::try_from(bytes.as_slice()).map_err(|_| InvalidKey("a signing key"))?);
         Ok(Self::from_seed(&seed))
     }
 
@@ -120,7 +121,12 @@ impl VerifyingKey {
     }
 
     /// Whether this key signed these bytes for this purpose.
-    pub fn verify(&self, purpose: Purpose, bytes: &[u8], signature: &Signature) -> Result<(), WrongSignature> {
+    pub fn verify(
+        &self,
+        purpose: Purpose,
+        bytes: &[u8],
+        signature: &Signature,
+    ) -> Result<(), WrongSignature> {
         let signature = ed25519_dalek::Signature::from_bytes(&signature.0);
         self.0.verify_strict(&purpose.message(bytes), &signature).map_err(|_| WrongSignature)
     }

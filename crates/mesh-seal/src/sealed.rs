@@ -5,8 +5,8 @@ use std::{fmt, str::FromStr};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use hpke::{
-    Deserializable as _, Kem as _, OpModeR, OpModeS, Serializable as _, aead::ChaCha20Poly1305, kdf::HkdfSha256,
-    kem::X25519HkdfSha256,
+    Deserializable as _, Kem as _, OpModeR, OpModeS, Serializable as _, aead::ChaCha20Poly1305,
+    kdf::HkdfSha256, kem::X25519HkdfSha256,
 };
 use zeroize::Zeroizing;
 
@@ -29,9 +29,14 @@ pub struct SealingKey(<Kem as hpke::Kem>::PublicKey);
 impl SealingKey {
     /// Seals these bytes so that they open only with the other half and the same associated data.
     pub fn seal(&self, associated: &[u8], bytes: &[u8]) -> Result<Sealed, OpenFailed> {
-        let (encapsulated, text) =
-            hpke::single_shot_seal::<ChaCha20Poly1305, HkdfSha256, Kem>(&OpModeS::Base, &self.0, INFO, bytes, associated)
-                .map_err(|_| OpenFailed)?;
+        let (encapsulated, text) = hpke::single_shot_seal::<ChaCha20Poly1305, HkdfSha256, Kem>(
+            &OpModeS::Base,
+            &self.0,
+            INFO,
+            bytes,
+            associated,
+        )
+        .map_err(|_| OpenFailed)?;
         Ok(Sealed([encapsulated.to_bytes().as_slice(), &text].concat()))
     }
 }
@@ -86,7 +91,8 @@ impl OpeningKey {
     /// Opens what was sealed to this key with this associated data.
     pub fn open(&self, associated: &[u8], sealed: &Sealed) -> Result<Zeroizing<Vec<u8>>, OpenFailed> {
         let (encapsulated, text) = sealed.0.split_at_checked(32).ok_or(OpenFailed)?;
-        let encapsulated = <Kem as hpke::Kem>::EncappedKey::from_bytes(encapsulated).map_err(|_| OpenFailed)?;
+        let encapsulated =
+            <Kem as hpke::Kem>::EncappedKey::from_bytes(encapsulated).map_err(|_| OpenFailed)?;
         hpke::single_shot_open::<ChaCha20Poly1305, HkdfSha256, Kem>(
             &OpModeR::Base,
             &self.0,

@@ -48,7 +48,9 @@ impl TokenSecret {
         };
         TokenKeys {
             mac: expand(b"novox-mesh join mac 1"),
-            password: Zeroizing::new(URL_SAFE_NO_PAD.encode(expand(b"novox-mesh join password 1").as_slice())),
+            password: Zeroizing::new(
+                URL_SAFE_NO_PAD.encode(expand(b"novox-mesh join password 1").as_slice()),
+            ),
         }
     }
 }
