@@ -1,0 +1,215 @@
+//! Documents: decisions have a date and four headings, links lead somewhere, every kind and every crate is described.
+
+use std::collections::BTreeSet;
+use std::path::{Component, Path, PathBuf};
+
+use crate::checkout::{Checkout, expect_none};
+
+/// The headings of a decision, in order.
+const HEADINGS: [&str; 4] = ["## Context", "## Decision", "## Rejected", "## Consequences"];
+
+/// The headings of a context's README, in order.
+const CONTEXT_HEADINGS: [&str; 5] = ["## Decides", "## Owns", "## Publishes", "## Listens to", "## Never"];
+
+/// Documents that must be there.
+const DOCUMENTS: [&str; 10] = [
+    "README.md",
+    "ARCHITECTURE.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "CHANGELOG.md",
+    "LICENSE",
+    "docs/glossary.md",
+    "docs/testing.md",
+    "docs/wire.md",
+    "docs/api-design.md",
+];
+
+/// ARCHITECTURE.md is read in one go.
+const LONGEST_ARCHITECTURE: usize = 300;
+
+fn complaints_about_decision(path: &str, text: &str) -> Vec<String> {
+    let mut complaints = Vec::new();
+    let name = path.rsplit('/').next().unwrap_or_default();
+    let dated = name.len() > 14
+        && name.bytes().take(11).enumerate().all(|(index, byte)| match index {
+            4 | 7 | 10 => byte == b'-',
+            _ => byte.is_ascii_digit(),
+        })
+        && name[11..name.len() - 3]
+            .bytes()
+            .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');
+    if !dated {
+        complaints
+            .push(format!("{path}: a decision's file is YYYY-MM-DD-title.md, small letters and dashes"));
+    }
+    complaints.extend(wrong_headings(path, text, &HEADINGS));
+    complaints
+}
+
+fn wrong_headings(path: &str, text: &str, wanted: &[&str]) -> Option<String> {
+    let found: Vec<&str> = text.lines().filter(|line| line.starts_with("## ")).map(str::trim_end).collect();
+    (found != wanted).then(|| format!("{path}: the headings are {found:?}, wanted {wanted:?}"))
+}
+
+/// The targets of the links in a Markdown text, without code blocks.
+fn links(text: &str) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    let mut in_code = false;
+    for (index, line) in text.lines().enumerate() {
+        if line.trim_start().starts_with("```") {
+            in_code = !in_code;
+        }
+        if in_code {
+            continue;
+        }
+        for (at, _) in line.match_indices("](") {
+            if let Some(target) = line[at + 2..].split(')').next() {
+                found.push((index + 1, target.to_owned()));
+            }
+        }
+    }
+    found
+}
+
+/// The path a relative link leads to; `None` for a link out of the tree or into the same page.
+fn target_of(page: &str, link: &str) -> Option<PathBuf> {
+    let link = link.split(['#', ' ']).next().unwrap_or_default();
+    if link.is_empty() || link.contains("://") || link.starts_with("mailto:") {
+        return None;
+    }
+    let mut target = Path::new(page).parent().unwrap_or(Path::new("")).to_path_buf();
+    for part in Path::new(link).components() {
+        match part {
+            Component::ParentDir => {
+                target.pop();
+            }
+            Component::Normal(name) => target.push(name),
+            _ => {}
+        }
+    }
+    Some(target)
+}
+
+fn kinds_in(checkout: &Checkout, folder: &str, ending: &str) -> BTreeSet<String> {
+    checkout.names_in(folder, ending).into_iter().collect()
+}
+
+/// One word for the wire file, the host file and the page. A list that does not exist yet is not compared.
+fn complaints_about_kinds(lists: &[(&str, BTreeSet<String>)]) -> Vec<String> {
+    let present: Vec<_> = lists.iter().filter(|(_, kinds)| !kinds.is_empty()).collect();
+    let every: BTreeSet<&String> = present.iter().flat_map(|(_, kinds)| kinds).collect();
+    let mut complaints = Vec::new();
+    for (folder, kinds) in present {
+        let missing = every.iter().filter(|kind| !kinds.contains(**kind));
+        complaints.extend(missing.map(|kind| format!("{folder}: the kind {kind} has no file here")));
+    }
+    complaints
+}
+
+#[test]
+fn decisions_have_a_date_and_four_headings() {
+    let checkout = Checkout::read();
+    let decisions: Vec<_> =
+        checkout.ending(".md").filter(|(path, _)| path.starts_with("docs/adr/")).collect();
+    assert!(!decisions.is_empty(), "there are no decisions in docs/adr");
+    expect_none(
+        &decisions
+            .into_iter()
+            .flat_map(|(path, text)| complaints_about_decision(path, text))
+            .collect::<Vec<_>>(),
+    );
+}
+
+#[test]
+fn relative_links_lead_somewhere() {
+    let checkout = Checkout::read();
+    let mut complaints = Vec::new();
+    for (page, text) in checkout.ending(".md") {
+        for (line, link) in links(text) {
+            if let Some(target) = target_of(page, &link)
+                && !checkout.root.join(&target).exists()
+            {
+                complaints.push(format!("{page}:{line}: the link {link} leads nowhere"));
+            }
+        }
+    }
+    expect_none(&complaints);
+}
+
+#[test]
+fn every_kind_has_a_wire_file_a_host_file_and_a_page() {
+    let checkout = Checkout::read();
+    let list = |folder: &'static str, ending| (folder, kinds_in(&checkout, folder, ending));
+    expect_none(&complaints_about_kinds(&[
+        list("crates/mesh-wire/src/kinds", ".rs"),
+        list("crates/mesh-host/src/kinds", ".rs"),
+        list("docs/kinds", ".md"),
+    ]));
+}
+
+#[test]
+fn the_documents_are_there() {
+    let checkout = Checkout::read();
+    let missing = DOCUMENTS.iter().filter(|path| checkout.texts.get(**path).is_none_or(String::is_empty));
+    expect_none(&missing.map(|path| format!("{path} is missing")).collect::<Vec<_>>());
+    let lines = checkout.texts.get("ARCHITECTURE.md").map_or(0, |text| text.lines().count());
+    assert!(lines <= LONGEST_ARCHITECTURE, "ARCHITECTURE.md has {lines} lines: nobody reads that in one go");
+}
+
+#[test]
+fn every_context_says_what_it_decides_and_never_does() {
+    let checkout = Checkout::read();
+    let mut complaints = Vec::new();
+    for context in
+        ["inventory", "config", "connectivity", "provisioning", "delivery", "observability", "identity"]
+    {
+        if checkout.texts.contains_key(&format!("crates/mesh-{context}/Cargo.toml")) {
+            let path = format!("crates/mesh-{context}/README.md");
+            let text = checkout.texts.get(&path).map_or("", String::as_str);
+            complaints.extend(wrong_headings(&path, text, &CONTEXT_HEADINGS));
+        }
+    }
+    expect_none(&complaints);
+}
+
+#[test]
+fn every_crate_stands_on_the_code_map() {
+    let checkout = Checkout::read();
+    let map = checkout.texts.get("ARCHITECTURE.md").map_or("", String::as_str);
+    let folders: BTreeSet<&str> = checkout
+        .texts
+        .keys()
+        .filter_map(|path| path.strip_prefix("crates/")?.split_once('/'))
+        .map(|(name, _)| name)
+        .collect();
+    let missing = folders.into_iter().filter(|name| !map.contains(&format!("`{name}`")));
+    expect_none(&missing.map(|name| format!("ARCHITECTURE.md does not name `{name}`")).collect::<Vec<_>>());
+}
+
+#[test]
+fn an_unfit_document_is_seen() {
+    let fit = "# T\n## Context\n## Decision\n## Rejected\n## Consequences\n";
+    assert_eq!(complaints_about_decision("docs/adr/2026-01-02-a-title.md", fit), Vec::<String>::new());
+    assert_eq!(complaints_about_decision("docs/adr/0001-a-title.md", fit).len(), 1, "no date");
+    assert_eq!(complaints_about_decision("docs/adr/2026-01-02-A_title.md", fit).len(), 1, "letters");
+    assert_eq!(
+        complaints_about_decision("docs/adr/2026-01-02-a-title.md", "## Context\n").len(),
+        1,
+        "headings"
+    );
+
+    assert_eq!(
+        links("see [a](b.md#c) and [d](e)\n```\n[x](y)\n```\n"),
+        [(1, "b.md#c".to_owned()), (1, "e".to_owned())]
+    );
+    assert_eq!(target_of("docs/adr/x.md", "../wire.md#frame"), Some(PathBuf::from("docs/wire.md")));
+    assert_eq!(target_of("README.md", "https://example.org"), None);
+    assert_eq!(target_of("README.md", "#here"), None);
+
+    let kinds = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
+    let whole = [("a", kinds(&["file"])), ("b", kinds(&["file"])), ("c", kinds(&[]))];
+    assert_eq!(complaints_about_kinds(&whole), Vec::<String>::new());
+    let partial = [("a", kinds(&["file", "unit"])), ("b", kinds(&["file"]))];
+    assert_eq!(complaints_about_kinds(&partial).len(), 1);
+}
