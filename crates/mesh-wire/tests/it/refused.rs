@@ -1,0 +1,160 @@
+//! What is refused: bytes that do not verify, before anything of them is parsed; and parts of what verifies.
+
+use mesh_seal::SigningKey;
+use mesh_wire::{
+    Declaration, DeclarationError, FrameRefusal, InvalidToken, JoinToken, MAX_FRAME_BYTES, Signed,
+};
+use serde_json::{Value, json};
+
+use crate::samples;
+
+fn read(declaration: &Value) -> Result<Declaration, DeclarationError> {
+    read_text(&declaration.to_string())
+}
+
+fn read_text(text: &str) -> Result<Declaration, DeclarationError> {
+    let key = samples::declare_key();
+    let verified = Signed::new(text.as_bytes().to_vec(), &key).verify(&[key.verifying_key()]).unwrap();
+    Declaration::read(&verified)
+}
+
+fn sample() -> Value {
+    serde_json::to_value(samples::declaration()).unwrap()
+}
+
+#[test]
+fn every_flipped_bit_of_a_frame_is_refused() {
+    let trusted = [samples::declare_key().verifying_key()];
+    let frame = serde_json::to_vec(&samples::signed()).unwrap();
+    let bytes = Signed::open(&frame, &trusted).unwrap();
+    for at in 0..frame.len() {
+        for bit in 0..8 {
+            let mut changed = frame.clone();
+            changed[at] ^= 1 << bit;
+            if let Ok(opened) = Signed::open(&changed, &trusted) {
+                assert_eq!(opened, bytes, "byte {at} bit {bit} changed what was verified");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_truncation_and_every_trailing_byte_is_refused() {
+    let trusted = [samples::declare_key().verifying_key()];
+    let frame = serde_json::to_vec(&samples::signed()).unwrap();
+    for length in 0..frame.len() {
+        assert!(Signed::open(&frame[..length], &trusted).is_err(), "{length} bytes");
+    }
+    assert!(matches!(Signed::open(&[&frame[..], b"x"].concat(), &trusted), Err(FrameRefusal::Malformed(_))));
+}
+
+#[test]
+fn an_oversized_frame_is_refused_unread() {
+    let frame = vec![b' '; MAX_FRAME_BYTES + 1];
+    assert_eq!(Signed::open(&frame, &[]), Err(FrameRefusal::TooLarge { size: MAX_FRAME_BYTES + 1 }));
+}
+
+#[test]
+fn another_key_is_refused_and_any_of_several_is_enough() {
+    let other = SigningKey::from_seed(&[2; 32]).verifying_key();
+    let frame = serde_json::to_vec(&samples::signed()).unwrap();
+    assert_eq!(Signed::open(&frame, &[other]), Err(FrameRefusal::WrongSignature));
+    assert!(Signed::open(&frame, &[other, samples::declare_key().verifying_key()]).is_ok());
+    assert_eq!(Signed::open(&frame, &[]), Err(FrameRefusal::WrongSignature));
+}
+
+#[test]
+fn an_unknown_member_of_the_declaration_refuses_it_whole() {
+    let mut declaration = sample();
+    declaration["sudo"] = json!(true);
+    assert!(matches!(read(&declaration), Err(DeclarationError::Malformed(e)) if e.contains("sudo")));
+}
+
+#[test]
+fn a_member_given_twice_refuses_it_whole() {
+    let text = sample().to_string();
+    let twice = text.replacen("\"format\":1", "\"format\":1,\"node\":\"node-2\"", 1);
+    assert_ne!(text, twice);
+    assert!(matches!(read_text(&twice), Err(DeclarationError::Malformed(e)) if e.contains("duplicate")));
+}
+
+#[test]
+fn a_newer_format_is_refused_with_what_to_do() {
+    let mut declaration = sample();
+    declaration["format"] = json!(2);
+    let error = read(&declaration).unwrap_err();
+    assert_eq!(error, DeclarationError::UnknownFormat(2));
+    assert!(error.to_string().contains("upgrade mesh-host"));
+}
+
+#[test]
+fn an_unknown_kind_or_member_refuses_that_resource_by_name_and_no_other() {
+    let mut declaration = sample();
+    let good = declaration["resources"].as_array().unwrap().len();
+    let resources = declaration["resources"].as_array_mut().unwrap();
+    resources.push(json!({"id": "exec:rm", "kind": "exec", "spec": {"command": "rm"}}));
+    resources.push(json!({"id": "volume:v", "kind": "volume", "spec": {"name": "v", "size": 1}}));
+    resources.push(json!({"id": "volume:w", "kind": "volume", "spec": {"name": "w"}, "unless": "x"}));
+    resources.push(json!({"kind": "volume", "spec": {"name": "w"}}));
+    let read = read(&declaration).unwrap().resources();
+    let refused: Vec<_> = read.iter().filter_map(|r| r.as_ref().err()).collect();
+    assert_eq!(read.len() - refused.len(), good);
+    let ids: Vec<_> = refused.iter().map(|r| r.id.as_str()).collect();
+    assert_eq!(ids, ["exec:rm", "volume:v", "volume:w", &format!("resource {}", good + 4)]);
+    assert!(refused[0].reason.contains("\"exec\""), "{}", refused[0].reason);
+    assert!(refused[1].reason.contains("size"), "{}", refused[1].reason);
+}
+
+#[test]
+fn two_resources_with_one_id_refuse_the_declaration() {
+    let mut declaration = sample();
+    let resources = declaration["resources"].as_array_mut().unwrap();
+    resources.push(resources[0].clone());
+    assert!(
+        matches!(read(&declaration), Err(DeclarationError::DuplicateId(id)) if id.as_str() == "directory:/etc/hello")
+    );
+}
+
+#[test]
+fn a_member_given_twice_inside_a_spec_refuses_that_resource() {
+    let text = sample().to_string();
+    let twice = text.replacen(r#"{"name":"data"}"#, r#"{"name":"data","name":"other"}"#, 1);
+    assert_ne!(text, twice);
+    let resources = read_text(&twice).unwrap().resources();
+    let refused: Vec<_> = resources.iter().filter_map(|r| r.as_ref().err()).collect();
+    assert_eq!(refused.len(), 1);
+    assert_eq!(refused[0].id, "volume:data");
+}
+
+#[test]
+fn paths_that_wander_and_names_that_are_options_are_refused() {
+    let cases = [
+        json!({"id": "a", "kind": "directory", "spec": {"path": "relative"}}),
+        json!({"id": "a", "kind": "directory", "spec": {"path": "/"}}),
+        json!({"id": "a", "kind": "directory", "spec": {"path": "/etc/../root"}}),
+        json!({"id": "a", "kind": "directory", "spec": {"path": "/etc//x"}}),
+        json!({"id": "a", "kind": "file", "spec": {"path": "/x", "content": {"base64": "?"}}}),
+        json!({"id": "a", "kind": "file", "spec": {"path": "/x", "content": {"text": ""}, "mode": "999"}}),
+        json!({"id": "a", "kind": "package", "spec": {"names": ["--reinstall"]}}),
+        json!({"id": "a", "kind": "package", "spec": {"names": []}}),
+        json!({"id": "a", "kind": "unit", "spec": {"name": "../x.service"}}),
+        json!({"id": "a", "kind": "unit", "spec": {"name": "x"}}),
+        json!({"id": "a", "kind": "volume", "spec": {"name": "-v"}}),
+        json!({"id": "a", "kind": "container", "spec": {"name": "a", "image": "mesh/hello:latest"}}),
+    ];
+    for case in cases {
+        assert!(mesh_wire::Resource::read(&case.to_string(), 0).is_err(), "{case}");
+    }
+}
+
+#[test]
+fn a_token_with_any_character_changed_is_refused() {
+    let text = samples::token().to_text().unwrap();
+    for at in 0..text.len() {
+        let mut changed = text.clone().into_bytes();
+        changed[at] = if changed[at] == b'x' { b'y' } else { b'x' };
+        let changed = String::from_utf8(changed).unwrap();
+        assert!(changed.parse::<JoinToken>().is_err(), "character {at}");
+    }
+    assert_eq!("hello".parse::<JoinToken>().unwrap_err(), InvalidToken::NotAToken);
+}

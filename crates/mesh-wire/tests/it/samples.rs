@@ -1,0 +1,234 @@
+//! One value of every form, with every member set, and one with none of the optional ones.
+
+use std::collections::BTreeMap;
+
+use mesh_ids::{Epoch, Generation, Position, Sequence};
+use mesh_seal::{SigningKey, TokenSecret, fingerprint_of};
+use mesh_wire::{
+    Alive, Boot, Declaration, Disk, Drift, Enrol, EnrolAnswer, EnrolOutcome, EnrolRefusal, EnrolReply,
+    EnrolRequest, FORMAT, Facts, JoinToken, Report, Resource, Signed, Spec,
+    kinds::{
+        ContainerSpec, Content, DatabaseSpec, DirectorySpec, FileSpec, Lifecycle, Mode, Mount, NetworkSpec,
+        PackageSpec, Port, Protocol, Ready, UnitSpec, VhostSpec, VolumeSpec,
+    },
+};
+
+pub(crate) fn declare_key() -> SigningKey {
+    SigningKey::from_seed(&[1; 32])
+}
+
+pub(crate) fn position() -> Position {
+    Position { epoch: Epoch::new(1), generation: Generation::new(2), sequence: Sequence::new(3) }
+}
+
+fn resource(id: &str, after: &[&str], spec: impl Into<Spec>) -> Resource {
+    let after = after.iter().map(|id| id.parse().unwrap()).collect();
+    Resource { id: id.parse().unwrap(), after, spec: spec.into() }
+}
+
+/// One resource of every kind.
+pub(crate) fn resources() -> Vec<Resource> {
+    vec![
+        resource(
+            "directory:/etc/hello",
+            &[],
+            DirectorySpec {
+                path: "/etc/hello".into(),
+                mode: Mode::new(0o750),
+                owner: "root".into(),
+                group: "adm".into(),
+            },
+        ),
+        resource(
+            "file:/etc/hello/motd",
+            &["directory:/etc/hello"],
+            FileSpec {
+                path: "/etc/hello/motd".into(),
+                content: Content::Text("grüezi\n".into()),
+                mode: Mode::new(0o644),
+                owner: "root".into(),
+                group: "root".into(),
+            },
+        ),
+        resource(
+            "package:nginx",
+            &[],
+            PackageSpec { names: vec!["nginx".into()], repository: Some("/srv/apt".into()) },
+        ),
+        resource(
+            "unit:hello.service",
+            &[],
+            UnitSpec {
+                name: "hello.service".into(),
+                content: Some("[Service]\nExecStart=/bin/sleep infinity\n".into()),
+                enabled: Some(true),
+                active: Some(true),
+                restart_on: vec!["file:/etc/hello/motd".parse().unwrap()],
+            },
+        ),
+        resource("volume:data", &[], VolumeSpec { name: "data".into() }),
+        resource(
+            "network:inner",
+            &[],
+            NetworkSpec { name: "inner".into(), subnet: Some("10.90.0.0/24".into()) },
+        ),
+        resource("container:web", &["volume:data", "network:inner"], container()),
+        resource(
+            "database:inventory",
+            &[],
+            DatabaseSpec {
+                container: "store".into(),
+                name: "inventory".into(),
+                owner: "inventory".into(),
+                password_file: "/var/lib/mesh-host/secrets/store-inventory.password".into(),
+            },
+        ),
+        resource(
+            "vhost:link",
+            &[],
+            VhostSpec {
+                container: "broker".into(),
+                name: "link".into(),
+                account: "control".into(),
+                password_file: "/var/lib/mesh-host/secrets/broker-control.password".into(),
+            },
+        ),
+    ]
+}
+
+fn container() -> ContainerSpec {
+    ContainerSpec {
+        name: "web".into(),
+        image: format!("mesh/hello@sha256:{}", "ab".repeat(32)).parse().unwrap(),
+        lifecycle: Lifecycle::Once,
+        command: vec!["serve".into(), "--all".into()],
+        environment: BTreeMap::from([("LANG".into(), "C.UTF-8".into())]),
+        mounts: vec![Mount { source: "data".into(), target: "/data".into(), read_only: true }],
+        ports: vec![Port {
+            host: 8080,
+            container: 80,
+            protocol: Protocol::Udp,
+            address: Some("127.0.0.1".parse().unwrap()),
+        }],
+        networks: vec!["inner".into()],
+        user: Some("65534:65534".into()),
+        stop_grace_s: 30,
+        memory_bytes: Some(64 << 20),
+        ready: Some(Ready { command: vec!["/ready".into()], within_s: 20 }),
+        restart_on: vec!["file:/etc/hello/motd".parse().unwrap()],
+    }
+}
+
+pub(crate) fn declaration() -> Declaration {
+    Declaration {
+        format: FORMAT,
+        mesh: "0123456789abcdef0123456789abcdef".parse().unwrap(),
+        node: "node-1".parse().unwrap(),
+        key: fingerprint_of(b"node-1"),
+        epoch: position().epoch,
+        generation: position().generation,
+        sequence: position().sequence,
+        issued: 1_800_000_000,
+        not_after: 1_802_592_000,
+        resources: resources().iter().map(|resource| resource.to_raw().unwrap()).collect(),
+    }
+}
+
+pub(crate) fn signed() -> Signed {
+    Signed::new(declaration().to_bytes().unwrap(), &declare_key())
+}
+
+pub(crate) fn alive() -> Alive {
+    Alive { node: "node-1".parse().unwrap(), accepted: Some(position()) }
+}
+
+pub(crate) fn facts() -> Facts {
+    Facts {
+        os: "Debian GNU/Linux 12 (bookworm)".into(),
+        kernel: "6.1.0".into(),
+        architecture: "x86_64".into(),
+        cpus: 2,
+        memory_bytes: 1 << 30,
+        disks: vec![Disk { mount: "/".into(), size_bytes: 1 << 40, free_bytes: 1 << 39 }],
+        engine: Some("podman 4.3.1".into()),
+        addresses: vec!["192.0.2.1".into(), "2001:db8::1".into()],
+    }
+}
+
+pub(crate) fn report() -> Report {
+    Report {
+        node: "node-1".parse().unwrap(),
+        applied: vec!["file:/etc/hello/motd".into()],
+        failed: BTreeMap::from([("unit:hello.service".into(), "start hello.service: exited with 1".into())]),
+        refused: "the declaration is for node-2".into(),
+        carried: vec![5432, 5671],
+        position: Some(position()),
+        host_version: Some("0.1.0".into()),
+        boot: Some(Boot { id: "5f6e".into(), count: 7 }),
+        facts: Some(facts()),
+        drift: vec![Drift {
+            number: 4,
+            resource: "file:/etc/hello/motd".parse().unwrap(),
+            noticed_at: 1_800_000_100,
+            found: vec!["write /etc/hello/motd".into()],
+            repaired_at: Some(1_800_000_101),
+        }],
+    }
+}
+
+pub(crate) fn token() -> JoinToken {
+    JoinToken {
+        id: "0a1b2c3d".into(),
+        secret: TokenSecret::from_bytes([5; 32]),
+        mesh: declaration().mesh,
+        node: "node-2".parse().unwrap(),
+        brokers: vec!["192.0.2.1:5671".into()],
+        server_name: "broker.mesh.internal".into(),
+        ca_pin: fingerprint_of(b"ca"),
+        declare_key: declare_key().verifying_key().to_string(),
+        expires: 1_800_003_600,
+    }
+}
+
+pub(crate) fn enrol_request() -> EnrolRequest {
+    EnrolRequest {
+        token: token().id,
+        node: token().node,
+        identity_key: declare_key().verifying_key().to_string(),
+        sealing_key: "c2VhbA==".into(),
+        tunnel_key: "dHVubmVs".into(),
+        nonce: "bm9uY2U=".into(),
+        facts: facts(),
+        host_version: "0.1.0".into(),
+    }
+}
+
+pub(crate) fn enrol() -> Enrol {
+    Enrol { request: serde_json::to_vec(&enrol_request()).unwrap(), mac: vec![1; 32], signature: vec![2; 64] }
+}
+
+pub(crate) fn enrol_reply() -> EnrolReply {
+    EnrolReply {
+        nonce: "bm9uY2U=".into(),
+        outcome: EnrolOutcome::Joined {
+            account: "n-node-2".into(),
+            password: "c2VhbGVk".into(),
+            declare_keys: vec![declare_key().verifying_key().to_string()],
+            labels: BTreeMap::from([("zone".into(), "home".into())]),
+        },
+    }
+}
+
+pub(crate) fn enrol_refusal() -> EnrolReply {
+    EnrolReply {
+        nonce: "bm9uY2U=".into(),
+        outcome: EnrolOutcome::Refused {
+            code: EnrolRefusal::Expired,
+            reason: "the token expired an hour ago".into(),
+        },
+    }
+}
+
+pub(crate) fn enrol_answer() -> EnrolAnswer {
+    EnrolAnswer { reply: serde_json::to_vec(&enrol_reply()).unwrap(), signature: vec![3; 64] }
+}
