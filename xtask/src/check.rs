@@ -16,7 +16,7 @@ const STAGES: &[Stage] = &[
     Stage { name: "lint", needs: &[], work: lint },
     Stage { name: "test", needs: &["setup"], work: test::without_lab },
     Stage { name: "build", needs: &["setup"], work: |tree| build::run(tree, &[]).map(|()| Outcome::Done) },
-    Stage { name: "bundle", needs: &["build"], work: |_| bundle::run(&[]).map(|()| Outcome::Done) },
+    Stage { name: "bundle", needs: &["build"], work: |tree| bundle::run(tree, &[]).map(|()| Outcome::Done) },
     Stage { name: "lab", needs: &["bundle"], work: test::in_lab },
 ];
 

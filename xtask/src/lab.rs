@@ -16,7 +16,7 @@ use crate::{build, bundle};
 pub(crate) const GROUND: [Stage; 3] = [
     Stage { name: "setup", needs: &[], work: |_| setup::run(Purpose::Lab).map(|()| Outcome::Done) },
     Stage { name: "build", needs: &["setup"], work: |tree| build::run(tree, &[]).map(|()| Outcome::Done) },
-    Stage { name: "bundle", needs: &["build"], work: |_| bundle::run(&[]).map(|()| Outcome::Done) },
+    Stage { name: "bundle", needs: &["build"], work: |tree| bundle::run(tree, &[]).map(|()| Outcome::Done) },
 ];
 
 /// `cargo xtask up`: the stages above, then `mesh-lab up`.

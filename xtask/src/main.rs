@@ -109,7 +109,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Setup { purpose } => setup::run(purpose)?,
         Command::Build { programs } => build::run(&tree, &programs)?,
-        Command::Bundle { args } => bundle::run(&args)?,
+        Command::Bundle { args } => bundle::run(&tree, &args)?,
         Command::Up { args } => return lab::up(&tree, &args),
         Command::Down { args } => lab::down(&tree, &args)?,
         Command::Test { args } => return test::run(&tree, &args),

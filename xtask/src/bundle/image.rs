@@ -1,0 +1,198 @@
+//! Cooks one image from its recipe: packages by mmdebstrap, then our own files, then one layer written by `mesh-bundle`.
+//!
+//! Finished images are kept in the cache under a key made of everything that goes into them (the recipe, its files, the
+//! package versions, this code's version), so a key never means two things and an old entry is never wrong. Everything
+//! here works the same without a cache.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use mesh_bundle::hashing::digest_of;
+use mesh_bundle::tree::{Content, Kind, Node};
+use mesh_bundle::{ImageDraft, Layout, LayoutWriter, Tree, oci};
+
+use super::clean::clean;
+use super::debian::{Package, Suite};
+use super::recipe::{Base, Debian, Recipe, mode};
+use crate::program;
+
+/// The one time in every image: 2025-01-01. Fixed, so that equal package versions give equal digests on any day.
+const EPOCH: u64 = 1_735_689_600;
+/// The same in RFC 3339.
+const CREATED: &str = "2025-01-01T00:00:00Z";
+/// Raised when this code changes what comes out of the same recipe.
+const COOK: &str = "1";
+
+/// The kitchen: where things are, and the suites opened so far.
+pub(crate) struct Kitchen {
+    /// `bundle/`.
+    pub(crate) recipes: PathBuf,
+    /// `dist/`.
+    pub(crate) dist: PathBuf,
+    /// The cache of images and packages.
+    pub(crate) cache: PathBuf,
+    /// Fetch package lists even when they are fresh.
+    pub(crate) refresh: bool,
+    /// Cook even when the cache has it.
+    pub(crate) again: bool,
+    suites: BTreeMap<String, Arc<Suite>>,
+}
+
+impl Kitchen {
+    /// Nothing opened yet.
+    pub(crate) fn new(recipes: PathBuf, dist: PathBuf, cache: PathBuf, refresh: bool, again: bool) -> Self {
+        Self { recipes, dist, cache, refresh, again, suites: BTreeMap::new() }
+    }
+
+    /// The suite, opened once.
+    pub(crate) fn suite(&mut self, name: &str) -> anyhow::Result<Arc<Suite>> {
+        if let Some(suite) = self.suites.get(name) {
+            return Ok(Arc::clone(suite));
+        }
+        let suite = Arc::new(Suite::open(&self.cache, name, self.refresh)?);
+        self.suites.insert(name.to_owned(), Arc::clone(&suite));
+        Ok(suite)
+    }
+
+    /// The layout that holds the recipe's image alone, from the cache or cooked now.
+    pub(crate) fn image(&mut self, name: &str) -> anyhow::Result<Layout> {
+        let recipe = Recipe::read(&self.recipes, name)?;
+        let packages = match &recipe.content.debian {
+            Some(debian) => self.suite(&debian.suite)?.resolve(debian)?,
+            None => Vec::new(),
+        };
+        let kept = self.cache.join("images").join(format!("{name}-{}", self.key(&recipe, &packages)?));
+        if !self.again
+            && let Ok(layout) = Layout::open(&kept)
+        {
+            match layout.verify() {
+                Ok(()) => return Ok(layout),
+                Err(error) => println!("{name}: the cached image is not used: {error}"),
+            }
+        }
+        println!("{name}: cooking from {} packages", packages.len());
+        let folder = self.cache.join("images");
+        fs::create_dir_all(&folder)?;
+        let work = tempfile::Builder::new().prefix(".cooking-").tempdir_in(&folder)?;
+        let tree = self.tree(&recipe, &packages, work.path())?;
+        let layout = work.path().join("layout");
+        write_image(&recipe, &packages, &tree, &layout)?;
+        if kept.exists() {
+            fs::remove_dir_all(&kept)?;
+        }
+        fs::rename(&layout, &kept).with_context(|| format!("keep {}", kept.display()))?;
+        Ok(Layout::open(&kept)?)
+    }
+
+    fn key(&self, recipe: &Recipe, packages: &[Package]) -> anyhow::Result<String> {
+        let mut text = format!("{COOK}\n{EPOCH}\n{}\n{}\n", mesh_bundle::layout::architecture(), recipe.text);
+        for file in &recipe.content.file {
+            let bytes = recipe.bytes_of(file, &self.dist)?;
+            text.push_str(&format!("{} {}\n", file.path, digest_of(&bytes)));
+        }
+        for package in packages {
+            text.push_str(&package.line());
+            text.push('\n');
+        }
+        Ok(digest_of(text.as_bytes()).hex()[..24].to_owned())
+    }
+
+    fn tree(&mut self, recipe: &Recipe, packages: &[Package], work: &Path) -> anyhow::Result<Tree> {
+        let mut tree = match &recipe.content.debian {
+            Some(debian) => install(&*self.suite(&debian.suite)?, debian, packages, work)?,
+            None => Tree::default(),
+        };
+        let content = &recipe.content;
+        clean(&mut tree, &content.drop, &content.keep, &content.only);
+        let owners = Owners::read(&tree);
+        for directory in &content.directory {
+            let mut node = Node::of_root(Kind::Directory, mode(&directory.mode)?);
+            if let Some(owner) = &directory.owner {
+                (node.uid, node.gid) = owners.find(owner)?;
+            }
+            tree.insert(&directory.path, node);
+        }
+        for file in &content.file {
+            let bytes = recipe.bytes_of(file, &self.dist)?;
+            tree.insert(
+                &file.path,
+                Node::of_root(Kind::File(Arc::new(Content::Bytes(bytes))), mode(&file.mode)?),
+            );
+        }
+        for link in &content.link {
+            tree.insert(&link.path, Node::of_root(Kind::Symlink(link.to.clone().into()), 0o777));
+        }
+        Ok(tree)
+    }
+}
+
+/// Has mmdebstrap install exactly `packages`, and reads the result.
+fn install(suite: &Suite, debian: &Debian, packages: &[Package], work: &Path) -> anyhow::Result<Tree> {
+    let repository = work.join("repository");
+    suite.fetch(debian, packages, &repository)?;
+    let root = work.join("root.tar");
+    let mut command = Command::new("mmdebstrap");
+    command.arg("--quiet").arg(match debian.base {
+        Base::Essential => "--variant=essential",
+        Base::Minbase => "--variant=minbase",
+    });
+    if !debian.packages.is_empty() {
+        command.arg(format!("--include={}", debian.packages.join(",")));
+    }
+    // Debian 12 is merged from outside its packages; the hook does nothing where the packages do it themselves.
+    command.arg("--hook-dir=/usr/share/mmdebstrap/hooks/maybe-merged-usr");
+    command.arg(&debian.suite).arg(&root).arg(suite.source_line(&repository));
+    command.env("SOURCE_DATE_EPOCH", EPOCH.to_string()).env("LC_ALL", "C.UTF-8").env("TMPDIR", work);
+    program::run(&mut command)?;
+    fs::remove_dir_all(&repository)?;
+    let file = fs::File::open(&root).with_context(|| format!("open {}", root.display()))?;
+    Tree::read_tar(file).with_context(|| format!("read {}", root.display()))
+}
+
+fn write_image(recipe: &Recipe, packages: &[Package], tree: &Tree, into: &Path) -> anyhow::Result<()> {
+    let mut annotations = BTreeMap::from([(oci::WHY.to_owned(), recipe.content.why.clone())]);
+    if !packages.is_empty() {
+        let lines: Vec<String> = packages.iter().map(Package::line).collect();
+        annotations.insert(oci::PACKAGES.to_owned(), lines.join("\n"));
+    }
+    let mut writer = LayoutWriter::create(into)?;
+    writer.add(&ImageDraft {
+        name: &recipe.image_name(),
+        architecture: mesh_bundle::layout::architecture(),
+        epoch: EPOCH,
+        created: CREATED,
+        run: recipe.content.run.to_oci(),
+        annotations,
+        tree,
+    })?;
+    Ok(writer.finish()?)
+}
+
+/// The users of the image, by name.
+struct Owners(BTreeMap<String, (u64, u64)>);
+
+impl Owners {
+    fn read(tree: &Tree) -> Self {
+        let bytes = match tree.get("etc/passwd").map(|node| &node.kind) {
+            Some(Kind::File(content)) => content.read().unwrap_or_default(),
+            _ => Vec::new(),
+        };
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let users = text.lines().filter_map(|line| {
+            let fields: Vec<&str> = line.split(':').collect();
+            Some((
+                (*fields.first()?).to_owned(),
+                (fields.get(2)?.parse().ok()?, fields.get(3)?.parse().ok()?),
+            ))
+        });
+        Self(users.collect())
+    }
+
+    fn find(&self, name: &str) -> anyhow::Result<(u64, u64)> {
+        self.0.get(name).copied().with_context(|| format!("the image has no user {name:?}"))
+    }
+}
