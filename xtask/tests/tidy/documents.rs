@@ -91,18 +91,26 @@ fn target_of(page: &str, link: &str) -> Option<PathBuf> {
     Some(target)
 }
 
-fn kinds_in(checkout: &Checkout, folder: &str, ending: &str) -> BTreeSet<String> {
-    checkout.names_in(folder, ending).into_iter().collect()
+/// The kinds as the wire lists them, in the macro call of `kinds.rs`: lines of the form `File "file" FileSpec: …`.
+fn kinds_of_the_wire(text: &str) -> BTreeSet<String> {
+    let kind = |line: &str| {
+        let mut words = line.split_whitespace();
+        let (_, name, spec) = (words.next()?, words.next()?, words.next()?);
+        let name = name.strip_prefix('"')?.strip_suffix('"')?;
+        spec.strip_suffix("Spec:").map(|_| name.to_owned())
+    };
+    text.lines().filter_map(kind).collect()
 }
 
-/// One word for the wire file, the host file and the page. A list that does not exist yet is not compared.
-fn complaints_about_kinds(lists: &[(&str, BTreeSet<String>)]) -> Vec<String> {
-    let present: Vec<_> = lists.iter().filter(|(_, kinds)| !kinds.is_empty()).collect();
-    let every: BTreeSet<&String> = present.iter().flat_map(|(_, kinds)| kinds).collect();
+/// One word for the wire file, the host file and the page. A folder that does not exist yet is not compared; one that
+/// holds nothing but kinds may hold no other name.
+fn complaints_about_kinds(kinds: &BTreeSet<String>, folders: &[(&str, Vec<String>, bool)]) -> Vec<String> {
     let mut complaints = Vec::new();
-    for (folder, kinds) in present {
-        let missing = every.iter().filter(|kind| !kinds.contains(**kind));
+    for (folder, names, only_kinds) in folders.iter().filter(|(_, names, _)| !names.is_empty()) {
+        let missing = kinds.iter().filter(|kind| !names.contains(kind));
         complaints.extend(missing.map(|kind| format!("{folder}: the kind {kind} has no file here")));
+        let strange = names.iter().filter(|name| *only_kinds && !kinds.contains(*name));
+        complaints.extend(strange.map(|name| format!("{folder}: {name} is no kind of the wire")));
     }
     complaints
 }
@@ -140,12 +148,17 @@ fn relative_links_lead_somewhere() {
 #[test]
 fn every_kind_has_a_wire_file_a_host_file_and_a_page() {
     let checkout = Checkout::read();
-    let list = |folder: &'static str, ending| (folder, kinds_in(&checkout, folder, ending));
-    expect_none(&complaints_about_kinds(&[
-        list("crates/mesh-wire/src/kinds", ".rs"),
-        list("crates/mesh-host/src/kinds", ".rs"),
-        list("docs/kinds", ".md"),
-    ]));
+    let kinds = kinds_of_the_wire(&checkout.texts["crates/mesh-wire/src/kinds.rs"]);
+    assert!(kinds.contains("file"), "the wire's list of kinds was not found");
+    let folder = |folder: &'static str, ending, only_kinds| (folder, checkout.names_in(folder, ending), only_kinds);
+    expect_none(&complaints_about_kinds(
+        &kinds,
+        &[
+            folder("crates/mesh-wire/src/kinds", ".rs", false),
+            folder("crates/mesh-host/src/kinds", ".rs", false),
+            folder("docs/kinds", ".md", true),
+        ],
+    ));
 }
 
 #[test]
@@ -207,9 +220,12 @@ fn an_unfit_document_is_seen() {
     assert_eq!(target_of("README.md", "https://example.org"), None);
     assert_eq!(target_of("README.md", "#here"), None);
 
-    let kinds = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
-    let whole = [("a", kinds(&["file"])), ("b", kinds(&["file"])), ("c", kinds(&[]))];
-    assert_eq!(complaints_about_kinds(&whole), Vec::<String>::new());
-    let partial = [("a", kinds(&["file", "unit"])), ("b", kinds(&["file"]))];
-    assert_eq!(complaints_about_kinds(&partial).len(), 1);
+    let kinds = kinds_of_the_wire("kinds! {\n    File \"file\" FileSpec: \"x\",\n    Unit \"unit\" UnitSpec: \"y\",\n}\n");
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    let seen = |folder, only_kinds| complaints_about_kinds(&kinds, &[("a", folder, only_kinds)]).len();
+    assert_eq!(seen(names(&["file", "unit"]), true), 0);
+    assert_eq!(seen(names(&[]), true), 0, "not there yet");
+    assert_eq!(seen(names(&["file"]), false), 1, "a kind without a file");
+    assert_eq!(seen(names(&["file", "unit", "mode"]), false), 0, "a part of a kind");
+    assert_eq!(seen(names(&["file", "unit", "mode"]), true), 1, "a page about nothing");
 }
