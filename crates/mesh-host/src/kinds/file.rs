@@ -1,0 +1,103 @@
+//! The kind `file`: a regular file with exactly this content, mode and owner. Never replaces what is not a regular file.
+
+use std::borrow::Cow;
+
+use mesh_wire::kinds::FileSpec;
+
+use super::{Claim, Kind, Memory};
+use crate::{
+    failure::Failure,
+    machine::{
+        Machine,
+        files::{Content, FileStep, Found, Meta, Write},
+    },
+    step::Step,
+};
+
+/// The kind.
+#[derive(Debug)]
+pub struct File;
+
+impl Kind for File {
+    type Spec = FileSpec;
+    type Observed = Found;
+    type Before = Found;
+
+    fn claims(spec: &FileSpec) -> Vec<Claim> {
+        vec![Claim::path(&spec.path)]
+    }
+
+    fn subject(spec: &FileSpec) -> Cow<'_, str> {
+        Cow::Borrowed(&spec.path)
+    }
+
+    async fn observe(machine: &Machine, spec: &FileSpec) -> Result<Found, Failure> {
+        machine.files.look(&spec.path)
+    }
+
+    fn before(_: &FileSpec, observed: &Found, earlier: Option<&Found>) -> Found {
+        earlier.unwrap_or(observed).clone()
+    }
+
+    fn plan(spec: &FileSpec, observed: &Found, memory: &Memory<Self>) -> Result<Vec<Step>, Failure> {
+        let content = spec.content.bytes().map_err(|e| Failure::new(e.to_string()))?;
+        let meta = Meta { mode: spec.mode, owner: spec.owner.clone(), group: spec.group.clone() };
+        write_steps(&spec.path, &Content::new(&content), &meta, observed, &memory.before)
+    }
+
+    fn remove(spec: &FileSpec, observed: &Found, before: &Found) -> Result<Vec<Step>, Failure> {
+        Ok(restore_steps(&spec.path, observed, before))
+    }
+}
+
+/// What makes the file at `path` as given. What stood there before is kept first.
+pub(super) fn write_steps(
+    path: &str,
+    content: &Content,
+    meta: &Meta,
+    observed: &Found,
+    before: &Found,
+) -> Result<Vec<Step>, Failure> {
+    let write = Step::File(FileStep::Write(Write {
+        path: path.to_owned(),
+        content: content.clone(),
+        meta: meta.clone(),
+    }));
+    match observed {
+        Found::Nothing => Ok(vec![write]),
+        Found::File { content: found, .. } if *found != content.digest() => {
+            let keep = matches!(before, Found::File { content, .. } if content == found);
+            let keep = keep.then(|| Step::File(FileStep::Keep(path.to_owned())));
+            Ok(keep.into_iter().chain([write]).collect())
+        }
+        Found::File { meta: found, .. } if found != meta => {
+            Ok(vec![Step::File(FileStep::SetMeta(path.to_owned(), meta.clone()))])
+        }
+        Found::File { .. } => Ok(Vec::new()),
+        Found::Directory(_) => {
+            Err(Failure::new(format!("at {path} is a directory: remove it, or declare another path")))
+        }
+        Found::Other(what) => {
+            Err(Failure::new(format!("at {path} is {what}: remove it, or declare another path")))
+        }
+    }
+}
+
+/// What puts the file at `path` back to what it was.
+pub(super) fn restore_steps(path: &str, observed: &Found, before: &Found) -> Vec<Step> {
+    let step = match (observed, before) {
+        (Found::File { .. }, Found::Nothing) => FileStep::RemoveFile(path.to_owned()),
+        (Found::File { content, meta }, Found::File { content: old, meta: old_meta }) if content == old => {
+            if meta == old_meta {
+                return Vec::new();
+            }
+            FileStep::SetMeta(path.to_owned(), old_meta.clone())
+        }
+        (Found::File { .. } | Found::Nothing, Found::File { content, meta }) => {
+            FileStep::Restore { path: path.to_owned(), content: content.clone(), meta: meta.clone() }
+        }
+        // Somebody put something else there: it is not the host's.
+        _ => return Vec::new(),
+    };
+    vec![Step::File(step)]
+}

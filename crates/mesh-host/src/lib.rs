@@ -1,0 +1,18 @@
+//! The program on every node, as a library: `main.rs` only starts it.
+//!
+//! Bytes come in through [`intake`], are kept by the [`ledger`], compared with the machine and applied by
+//! [`reconcile`], kind by kind ([`kinds`]), through the only door to the operating system ([`machine`]); what is true
+//! afterwards goes out as a [`report`]. The host applies and never decides: there is nothing here that needs to know
+//! of a second node.
+
+pub mod cli;
+pub mod failure;
+pub mod host;
+pub mod intake;
+pub mod kinds;
+pub mod ledger;
+pub mod machine;
+pub mod paths;
+pub mod reconcile;
+pub mod report;
+pub mod step;

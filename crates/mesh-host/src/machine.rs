@@ -1,0 +1,48 @@
+//! The only door to the operating system: traits, each with a real and a fake implementation.
+//!
+//! Nothing outside this folder, the ledger and the key store names `std::fs` or `std::process`. Nothing here knows what
+//! a resource is.
+
+pub mod engine;
+pub mod facts;
+pub mod fake;
+pub mod files;
+pub mod packages;
+pub mod units;
+
+use std::rc::Rc;
+
+/// Everything the host can see and touch.
+#[derive(Clone)]
+pub struct Machine {
+    /// Files and directories.
+    pub files: Rc<dyn files::Files>,
+    /// systemd.
+    pub units: Rc<dyn units::Units>,
+    /// The package manager.
+    pub packages: Rc<dyn packages::Packages>,
+    /// The container engine.
+    pub engine: Rc<dyn engine::Engine>,
+    /// The wall clock.
+    pub clock: Rc<dyn Clock>,
+}
+
+/// The time of day.
+pub trait Clock {
+    /// Seconds since 1970-01-01 UTC.
+    fn now(&self) -> i64;
+}
+
+/// The machine's own clock.
+#[derive(Debug, Clone, Copy)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    #[expect(clippy::disallowed_methods, reason = "the one wall clock of this program")]
+    fn now(&self) -> i64 {
+        let now = std::time::SystemTime::now();
+        // Before 1970 there is nothing to tell apart.
+        now.duration_since(std::time::UNIX_EPOCH)
+            .map_or(0, |d| i64::try_from(d.as_secs()).unwrap_or(i64::MAX))
+    }
+}

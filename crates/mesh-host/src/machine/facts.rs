@@ -1,0 +1,1 @@
+//! What the machine is: operating system, processors, memory, disks, addresses. Reads only.
