@@ -6,7 +6,9 @@
 mod digest;
 mod name;
 mod position;
+mod time;
 
 pub use digest::{Digest, Fingerprint, ImageRef, InvalidDigest};
-pub use name::{InvalidName, MeshId, ModuleName, NodeName, ResourceId};
+pub use name::{InvalidName, MeshId, ModuleName, ModuleVersion, NodeName, ResourceId};
 pub use position::{Epoch, Generation, Position, Sequence};
+pub use time::Timestamp;

@@ -101,6 +101,17 @@ name! {
 }
 
 name! {
+    /// Which version of a module, as its author calls it, e.g. `1.4.0`.
+    ModuleVersion, "module version", "1 to 64 of letters, digits, '.', '+', '_' and '-', first a letter or digit",
+    "^[A-Za-z0-9][A-Za-z0-9.+_-]{0,63}$",
+    |text| {
+        (1..=64).contains(&text.len())
+            && text.starts_with(|c: char| c.is_ascii_alphanumeric())
+            && text.bytes().all(|b| b.is_ascii_alphanumeric() || b".+_-".contains(&b))
+    }
+}
+
+name! {
     /// Which mesh: 32 lower-case hexadecimal digits, drawn once by the bootstrap.
     MeshId, "mesh id", "32 lower-case hexadecimal digits", "^[0-9a-f]{32}$",
     |text| text.len() == 32 && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))

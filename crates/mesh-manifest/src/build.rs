@@ -1,0 +1,338 @@
+//! From entries to the wire's resources: ids, names in the engine, references, order.
+//!
+//! The id of an entry on the wire is `MODULE/KIND:NAME`; within a manifest it is `KIND:NAME`. Containers, volumes and
+//! networks are called `MODULE.NAME` in the engine. Paths and names of units are what they are: that no other module
+//! claims them on the same node is inventory's to see to.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use mesh_ids::{ImageRef, ResourceId};
+use mesh_wire::{
+    Resource,
+    kinds::{
+        ContainerSpec, Content, DirectorySpec, FileSpec, Kind, Lifecycle, Mode, NetworkSpec, PackageSpec,
+        Spec, UnitSpec, VolumeSpec,
+    },
+};
+
+use crate::{
+    Manifest,
+    entries::{ContainerEntry, FileEntry, UnitEntry},
+    module::engine_name,
+    place::{Key, Problem},
+    read::closest,
+};
+
+/// From the image an entry names to the image by content; the error says what was expected.
+type Images<'a> = &'a dyn Fn(&str) -> Result<ImageRef, String>;
+
+/// An entry on its way to a resource.
+struct Draft {
+    /// `KIND:NAME`.
+    id: String,
+    at: [Key; 2],
+    after: Vec<String>,
+    restart_on: Vec<String>,
+    spec: Spec,
+}
+
+/// An image by content, as it stands in a resolved manifest.
+pub(crate) fn by_content(image: &str) -> Result<ImageRef, String> {
+    image.parse().map_err(|_| format!("{image:?} is not an image by content: expected NAME@sha256:DIGEST"))
+}
+
+/// For a check without a catalogue: any plain name may be one the mesh carries.
+pub(crate) fn accept_any_carried(image: &str) -> Result<ImageRef, String> {
+    if image.contains('@') {
+        return by_content(image);
+    }
+    if image.contains(':') {
+        return Err(format!(
+            "{image:?} names a tag, which can come to mean something else: expected an image by content, \
+             NAME@sha256:DIGEST, or the plain name of one the mesh carries"
+        ));
+    }
+    by_content(&format!("{image}@sha256:{}", "0".repeat(64)))
+        .map_err(|_| format!("{image:?} is not the name of an image: expected one such as mesh/hello"))
+}
+
+/// The resources of a manifest, in the order in which they are applied.
+pub(crate) fn resources(manifest: &Manifest, images: Images<'_>) -> Result<Vec<Resource>, Problem> {
+    let mut drafts = drafts(manifest, images)?;
+    let mut known: BTreeMap<String, usize> = BTreeMap::new();
+    for (index, draft) in drafts.iter().enumerate() {
+        draft.spec.check().map_err(|reason| Problem::new(draft.at, reason))?;
+        if known.insert(draft.id.clone(), index).is_some() {
+            return Err(Problem::new(draft.at, format!("{} stands in the module twice", draft.id)));
+        }
+    }
+    check_bindings(&drafts)?;
+    for draft in &mut drafts {
+        let implied = implied(draft, &known, manifest);
+        draft.after.extend(implied);
+    }
+    let full = |local: &str, at: &[Key]| -> Result<ResourceId, Problem> {
+        format!("{}/{local}", manifest.name).parse().map_err(|_| {
+            Problem::new(
+                at.to_vec(),
+                format!("the id {local:?} is longer than 512 bytes with the module's name"),
+            )
+        })
+    };
+    let mut resources = Vec::with_capacity(drafts.len());
+    for draft in in_order(drafts, &known)? {
+        let refer = |ids: &[String]| ids.iter().map(|id| full(id, &draft.at)).collect::<Result<Vec<_>, _>>();
+        let after: BTreeSet<String> = draft.after.into_iter().collect();
+        let after: Vec<String> = after.into_iter().collect();
+        let mut spec = draft.spec;
+        match &mut spec {
+            Spec::Unit(unit) => unit.restart_on = refer(&draft.restart_on)?,
+            Spec::Container(container) => container.restart_on = refer(&draft.restart_on)?,
+            _ => {}
+        }
+        resources.push(Resource { id: full(&draft.id, &draft.at)?, after: refer(&after)?, spec });
+    }
+    Ok(resources)
+}
+
+fn drafts(manifest: &Manifest, images: Images<'_>) -> Result<Vec<Draft>, Problem> {
+    let mut drafts = Vec::new();
+    let mut push =
+        |kind: Kind, index: usize, name: &str, after: &[String], restart_on: &[String], spec: Spec| {
+            drafts.push(Draft {
+                id: format!("{kind}:{name}"),
+                at: [Key::Name(kind.as_str()), Key::Index(index)],
+                after: after.to_vec(),
+                restart_on: restart_on.to_vec(),
+                spec,
+            });
+        };
+    let or_root = |name: &Option<String>| name.clone().unwrap_or_else(|| "root".to_owned());
+    for (index, entry) in manifest.directories.iter().enumerate() {
+        let spec = DirectorySpec {
+            path: entry.path.clone(),
+            mode: entry.mode.unwrap_or(Mode::new(0o755)),
+            owner: or_root(&entry.owner),
+            group: or_root(&entry.group),
+        };
+        push(Kind::Directory, index, &entry.path, &entry.after, &[], spec.into());
+    }
+    for (index, entry) in manifest.packages.iter().enumerate() {
+        let spec = PackageSpec { names: entry.names.clone(), repository: entry.repository.clone() };
+        push(Kind::Package, index, &entry.names.join(","), &entry.after, &[], spec.into());
+    }
+    for (index, entry) in manifest.files.iter().enumerate() {
+        let spec = FileSpec {
+            path: entry.path.clone(),
+            content: content(index, entry)?,
+            mode: entry.mode.unwrap_or(Mode::new(0o644)),
+            owner: or_root(&entry.owner),
+            group: or_root(&entry.group),
+        };
+        push(Kind::File, index, &entry.path, &entry.after, &[], spec.into());
+    }
+    for (index, entry) in manifest.volumes.iter().enumerate() {
+        let spec = VolumeSpec { name: engine_name(&manifest.name, &entry.name) };
+        push(Kind::Volume, index, &entry.name, &entry.after, &[], spec.into());
+    }
+    for (index, entry) in manifest.networks.iter().enumerate() {
+        let spec =
+            NetworkSpec { name: engine_name(&manifest.name, &entry.name), subnet: entry.subnet.clone() };
+        push(Kind::Network, index, &entry.name, &entry.after, &[], spec.into());
+    }
+    for (index, entry) in manifest.units.iter().enumerate() {
+        let spec = unit(index, entry)?;
+        push(Kind::Unit, index, &entry.name, &entry.after, &entry.restart_on, spec.into());
+    }
+    for (index, entry) in manifest.containers.iter().enumerate() {
+        let spec = container(manifest, index, entry, images)?;
+        push(Kind::Container, index, &entry.name, &entry.after, &entry.restart_on, spec.into());
+    }
+    Ok(drafts)
+}
+
+fn content(index: usize, entry: &FileEntry) -> Result<Content, Problem> {
+    match (&entry.content, &entry.base64, &entry.source) {
+        (Some(text), None, None) => Ok(Content::Text(text.clone())),
+        (None, Some(text), None) => Ok(Content::Base64(text.clone())),
+        (None, None, Some(_)) => Err(Problem::new(
+            [Key::Name("file"), Key::Index(index), Key::Name("source")],
+            "the file was not put into the manifest by whoever read it",
+        )),
+        _ => Err(Problem::new(
+            [Key::Name("file"), Key::Index(index)],
+            "expected exactly one of content = \"…\", source = \"PATH\" and base64 = \"…\"",
+        )),
+    }
+}
+
+fn unit(index: usize, entry: &UnitEntry) -> Result<UnitSpec, Problem> {
+    let at = [Key::Name("unit"), Key::Index(index)];
+    if entry.source.is_some() {
+        return Err(Problem::new(at, "the unit file was not put into the manifest by whoever read it"));
+    }
+    if entry.content.is_none() && entry.enabled.is_none() && entry.active.is_none() {
+        return Err(Problem::new(
+            at,
+            "nothing is said of the unit: expected content, source, enabled or active",
+        ));
+    }
+    Ok(UnitSpec {
+        name: entry.name.clone(),
+        content: entry.content.clone(),
+        enabled: entry.enabled,
+        active: entry.active,
+        restart_on: Vec::new(),
+    })
+}
+
+fn container(
+    manifest: &Manifest,
+    index: usize,
+    entry: &ContainerEntry,
+    images: Images<'_>,
+) -> Result<ContainerSpec, Problem> {
+    let at = |name: &'static str, item: usize| {
+        [Key::Name("container"), Key::Index(index), Key::Name(name), Key::Index(item)]
+    };
+    let image = images(&entry.image).map_err(|reason| {
+        Problem::new([Key::Name("container"), Key::Index(index), Key::Name("image")], reason)
+    })?;
+    let mut mounts = entry.mounts.clone();
+    for (item, mount) in mounts.iter_mut().enumerate() {
+        if mount.source.starts_with('/') {
+            continue;
+        }
+        let volumes = manifest.volumes.iter().map(|volume| volume.name.as_str());
+        known_name("volume", &mount.source, volumes)
+            .map_err(|reason| Problem::new(at("mounts", item), reason))?;
+        mount.source = engine_name(&manifest.name, &mount.source);
+    }
+    let mut networks = entry.networks.clone();
+    for (item, network) in networks.iter_mut().enumerate() {
+        let known = manifest.networks.iter().map(|network| network.name.as_str());
+        known_name("network", network, known).map_err(|reason| Problem::new(at("networks", item), reason))?;
+        *network = engine_name(&manifest.name, network);
+    }
+    Ok(ContainerSpec {
+        name: engine_name(&manifest.name, &entry.name),
+        image,
+        lifecycle: entry.lifecycle.unwrap_or(Lifecycle::Service),
+        command: entry.command.clone(),
+        environment: entry.environment.clone(),
+        mounts,
+        ports: entry.ports.clone(),
+        networks,
+        user: entry.user.clone(),
+        stop_grace_s: entry.stop_grace_s.unwrap_or(10),
+        memory_bytes: entry.memory_bytes,
+        ready: entry.ready.clone(),
+        restart_on: Vec::new(),
+    })
+}
+
+fn known_name<'a>(
+    kind: &str,
+    name: &str,
+    known: impl Iterator<Item = &'a str> + Clone,
+) -> Result<(), String> {
+    if known.clone().any(|candidate| candidate == name) {
+        return Ok(());
+    }
+    let hint =
+        closest(name, known).map_or_else(String::new, |candidate| format!("; did you mean {candidate:?}?"));
+    Err(format!("the module has no [[{kind}]] called {name:?}{hint}"))
+}
+
+/// Two containers of one module cannot bind the same port of the same node.
+fn check_bindings(drafts: &[Draft]) -> Result<(), Problem> {
+    let mut bound: BTreeMap<u16, &str> = BTreeMap::new();
+    for draft in drafts {
+        for port in draft.spec.binds() {
+            match bound.insert(port, &draft.id) {
+                Some(holder) if holder != draft.id => {
+                    return Err(Problem::new(
+                        draft.at,
+                        format!("the port {port} is bound by {holder} already"),
+                    ));
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What an entry has to wait for though nobody wrote it: the directories around its path, its volumes and networks, and
+/// what it mounts.
+fn implied(draft: &Draft, known: &BTreeMap<String, usize>, manifest: &Manifest) -> Vec<String> {
+    let mut ids = Vec::new();
+    let mut around = |path: &str| {
+        for (end, _) in path.match_indices('/').skip(1) {
+            ids.push(format!("directory:{}", &path[..end]));
+        }
+    };
+    match &draft.spec {
+        Spec::Directory(directory) => around(&directory.path),
+        Spec::File(file) => around(&file.path),
+        Spec::Container(container) => {
+            for mount in &container.mounts {
+                if mount.source.starts_with('/') {
+                    around(&mount.source);
+                }
+            }
+            for mount in &container.mounts {
+                ids.push(format!("file:{}", mount.source));
+                ids.push(format!("directory:{}", mount.source));
+                if let Some(local) = mount.source.strip_prefix(&engine_name(&manifest.name, "")) {
+                    ids.push(format!("volume:{local}"));
+                }
+            }
+            for network in &container.networks {
+                if let Some(local) = network.strip_prefix(&engine_name(&manifest.name, "")) {
+                    ids.push(format!("network:{local}"));
+                }
+            }
+        }
+        _ => {}
+    }
+    ids.retain(|id| known.contains_key(id) && *id != draft.id);
+    ids
+}
+
+/// Sorts entries so that each stands after what it waits for, and otherwise as they were.
+fn in_order(drafts: Vec<Draft>, known: &BTreeMap<String, usize>) -> Result<Vec<Draft>, Problem> {
+    let mut waits: Vec<BTreeSet<usize>> = Vec::with_capacity(drafts.len());
+    for draft in &drafts {
+        let mut wait = BTreeSet::new();
+        for (list, ids) in [("after", &draft.after), ("restart_on", &draft.restart_on)] {
+            for id in ids {
+                let Some(index) = known.get(id) else {
+                    let hint = closest(id, known.keys().map(String::as_str))
+                        .map_or_else(String::new, |meant| format!("; did you mean {meant:?}?"));
+                    return Err(Problem::new(
+                        [draft.at[0], draft.at[1], Key::Name(list)],
+                        format!("{id:?} is not KIND:NAME of an entry of this module{hint}"),
+                    ));
+                };
+                wait.insert(*index);
+            }
+        }
+        waits.push(wait);
+    }
+    let mut slots: Vec<Option<Draft>> = drafts.into_iter().map(Some).collect();
+    let mut done = vec![false; slots.len()];
+    let mut ordered = Vec::with_capacity(slots.len());
+    while ordered.len() < slots.len() {
+        let next = (0..slots.len()).find(|at| !done[*at] && waits[*at].iter().all(|wait| done[*wait]));
+        let Some(next) = next else {
+            let waiting: Vec<&Draft> = slots.iter().flatten().collect();
+            let names: Vec<&str> = waiting.iter().map(|draft| draft.id.as_str()).take(10).collect();
+            let at = waiting.first().map_or_else(Vec::new, |draft| draft.at.to_vec());
+            return Err(Problem::new(at, format!("these wait for each other: {}", names.join(", "))));
+        };
+        done[next] = true;
+        ordered.extend(slots[next].take());
+    }
+    Ok(ordered)
+}

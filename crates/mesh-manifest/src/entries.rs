@@ -1,0 +1,163 @@
+//! The entries of a manifest, one type a kind: what the wire's kind of the same name needs to know, as a person writes it.
+//!
+//! They differ from the wire's types where a person and a machine differ: text stands for itself, an image may be one the
+//! mesh carries, volumes and networks are the module's own by their short names, and `after` is beside the rest.
+
+use std::collections::BTreeMap;
+
+use mesh_wire::kinds::{Lifecycle, Mode, Mount, Port, Ready};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+macro_rules! entry {
+    ($(#[$doc:meta])* $type:ident { $($(#[$field_doc:meta])* $field:ident: $of:ty,)* }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+        #[serde(deny_unknown_fields)]
+        pub struct $type {
+            $($(#[$field_doc])* pub $field: $of,)*
+            /// What has to be applied before it: `KIND:NAME` of other entries of this module, such as `file:/etc/hello`.
+            #[serde(default, skip_serializing_if = "Vec::is_empty")]
+            pub after: Vec<String>,
+        }
+    };
+}
+
+entry! {
+    /// A directory. Removed with the module where the mesh made it and it is empty. Its id is `directory:PATH`.
+    DirectoryEntry {
+        /// Where: an absolute path.
+        path: String,
+        /// Its permission bits, such as "0755", which they are where not given.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        mode: Option<Mode>,
+        /// Who owns it: a user's name. `root` where not given.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        owner: Option<String>,
+        /// Which group owns it. `root` where not given.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        group: Option<String>,
+    }
+}
+
+entry! {
+    /// A file. What stood at its path before comes back when the module is removed. Its id is `file:PATH`.
+    FileEntry {
+        /// Where: an absolute path. Its directory has to exist, or be a `[[directory]]` of this module.
+        path: String,
+        /// What it holds, exactly.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        content: Option<String>,
+        /// What it holds, as standard base64, where it is not text.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        base64: Option<String>,
+        /// The file that holds what it holds: a path below the folder of `module.toml`. Instead of `content`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        source: Option<String>,
+        /// Its permission bits, such as "0644", which they are where not given.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        mode: Option<Mode>,
+        /// Who owns it: a user's name. `root` where not given.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        owner: Option<String>,
+        /// Which group owns it. `root` where not given.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        group: Option<String>,
+    }
+}
+
+entry! {
+    /// Packages that have to be installed. Its id is `package:` and the names with commas between.
+    PackageEntry {
+        /// Their names, as the machine's package manager knows them.
+        names: Vec<String>,
+        /// A folder on the machine with a package repository to install from.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        repository: Option<String>,
+    }
+}
+
+entry! {
+    /// A systemd unit. Its id is `unit:NAME`.
+    UnitEntry {
+        /// Its name with its type, e.g. `hello.service`. Used as it is: two modules cannot have the same.
+        name: String,
+        /// The unit file. Where neither this nor `source` is given, the unit is one the machine already has.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        content: Option<String>,
+        /// The file that holds the unit file: a path below the folder of `module.toml`. Instead of `content`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        source: Option<String>,
+        /// Whether it starts with the machine. Left as it is where not given.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        enabled: Option<bool>,
+        /// Whether it runs. Left as it is where not given.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        active: Option<bool>,
+        /// It is restarted when one of these entries changed, as `KIND:NAME`. They are also waited for.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        restart_on: Vec<String>,
+    }
+}
+
+entry! {
+    /// A named volume. Its data stays when the module is removed. Its id is `volume:NAME`.
+    VolumeEntry {
+        /// Its name within the module.
+        name: String,
+    }
+}
+
+entry! {
+    /// A network in which the module's containers find each other. Its id is `network:NAME`.
+    NetworkEntry {
+        /// Its name within the module.
+        name: String,
+        /// Its addresses, e.g. `10.90.0.0/24`; chosen by the engine where not given.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        subnet: Option<String>,
+    }
+}
+
+entry! {
+    /// A container: kept running, or run to its end once. Its id is `container:NAME`.
+    ContainerEntry {
+        /// Its name within the module.
+        name: String,
+        /// Its image: one the mesh carries (`mesh/hello`), or any by content (`NAME@sha256:DIGEST`).
+        image: String,
+        /// Whether it is kept running (`service`, also where not given) or runs to its end (`once`).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        lifecycle: Option<Lifecycle>,
+        /// What it runs instead of the image's command; the image's entrypoint stays.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        command: Vec<String>,
+        /// Variables of its environment. No secrets: whoever may inspect the engine sees them.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        environment: BTreeMap<String, String>,
+        /// What is mounted into it: volumes of this module by name, or absolute paths of the machine.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        mounts: Vec<Mount>,
+        /// Which of its ports are the machine's.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        ports: Vec<Port>,
+        /// The networks of this module it is in, by name; the engine's default one where none is named.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        networks: Vec<String>,
+        /// By which user of the image it runs, as `USER` or `UID:GID`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        user: Option<String>,
+        /// How long it has to end by itself after its stop signal, in seconds; 10 where not given.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        stop_grace_s: Option<u32>,
+        /// The most memory it may use, in bytes.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        memory_bytes: Option<u64>,
+        /// How it is known to be ready; where not given, it is as soon as it runs.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        ready: Option<Ready>,
+        /// It is replaced when one of these entries changed, as `KIND:NAME`. They are also waited for.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        restart_on: Vec<String>,
+    }
+}

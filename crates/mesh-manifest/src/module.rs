@@ -1,0 +1,83 @@
+//! A module whose images are all known by content: what is kept, compared and declared.
+
+use mesh_ids::{Digest, ModuleName, ResourceId};
+use mesh_wire::Resource;
+
+use crate::{
+    Catalogue, Manifest, build,
+    place::{Key, Problem},
+    read::closest,
+};
+
+/// A manifest that was checked and whose images are given by content. The same for every node.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Module {
+    manifest: Manifest,
+    digest: Digest,
+    resources: Vec<Resource>,
+}
+
+impl Module {
+    /// Looks every carried image up and checks the whole.
+    pub fn resolve(mut manifest: Manifest, catalogue: &Catalogue) -> Result<Self, Problem> {
+        for (index, container) in manifest.containers.iter_mut().enumerate() {
+            if container.image.contains('@') {
+                continue;
+            }
+            let Some(image) = catalogue.get(&container.image) else {
+                let known: Vec<&str> = catalogue.names().collect();
+                let hint = closest(&container.image, known.iter().copied())
+                    .map_or_else(String::new, |name| format!("; did you mean {name}?"));
+                return Err(Problem::new(
+                    [Key::Name("container"), Key::Index(index), Key::Name("image")],
+                    format!(
+                        "the mesh carries no image {:?}: expected one of {}, or an image by content, \
+                         NAME@sha256:DIGEST{hint}",
+                        container.image,
+                        known.join(", "),
+                    ),
+                ));
+            };
+            container.image = image.to_string();
+        }
+        Self::of_resolved(manifest)
+    }
+
+    /// The module of a manifest whose images are all given by content already: one that was kept.
+    pub fn of_resolved(manifest: Manifest) -> Result<Self, Problem> {
+        manifest.check()?;
+        let resources = build::resources(&manifest, &build::by_content)?;
+        Ok(Self { digest: manifest.digest(), manifest, resources })
+    }
+
+    /// The manifest, every image by content.
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// What it is called.
+    pub fn name(&self) -> &ModuleName {
+        &self.manifest.name
+    }
+
+    /// The digest of the manifest with every image by content.
+    pub fn digest(&self) -> &Digest {
+        &self.digest
+    }
+
+    /// What a node that has the module owns, in the order in which it is applied.
+    pub fn resources(&self) -> &[Resource] {
+        &self.resources
+    }
+}
+
+/// The name in the engine of what a module calls `name`. A module's name has no dot in it, so that two modules never
+/// share one, and none is ever that of something carried, whose names have no dot.
+pub fn engine_name(module: &ModuleName, name: &str) -> String {
+    format!("{module}.{name}")
+}
+
+/// The module that a resource of a declaration belongs to.
+pub fn owner_of(id: &ResourceId) -> Option<ModuleName> {
+    id.as_str().split_once('/')?.0.parse().ok()
+}

@@ -1,0 +1,113 @@
+//! Reading a manifest from TOML: every complaint with file, line and column, and with what was expected.
+
+use mesh_wire::kinds::Content;
+
+use crate::{
+    manifest::{MAX_CONTENT_BYTES, Manifest},
+    place::{Key, Problem, line_and_column, offset_of},
+};
+
+/// Why a text is not a manifest, and where.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{file}:{line}:{column}: {reason}")]
+pub struct ManifestError {
+    /// The file, as the caller named it.
+    pub file: String,
+    /// The line, from 1.
+    pub line: usize,
+    /// The column in characters, from 1.
+    pub column: usize,
+    /// What is wrong and what was expected.
+    pub reason: String,
+}
+
+impl Manifest {
+    /// Reads the TOML of a manifest and puts the content of every file it names (`source = "…"`) into it.
+    ///
+    /// `file` is how complaints name it. `load` is handed a path relative to the manifest's folder, which never begins
+    /// with `/` and never holds `..`; a link that leads out of the folder is for `load` to refuse.
+    pub fn from_toml(
+        file: &str,
+        text: &str,
+        mut load: impl FnMut(&str) -> Result<Vec<u8>, String>,
+    ) -> Result<Self, ManifestError> {
+        let at = |offset: usize, reason: String| {
+            let (line, column) = line_and_column(text, offset);
+            ManifestError { file: file.to_owned(), line, column, reason }
+        };
+        let mut manifest: Self = toml::from_str(text).map_err(|error| {
+            at(error.span().map_or(0, |span| span.start), with_suggestion(error.message()))
+        })?;
+        let placed = |problem: Problem| at(offset_of(text, &problem.at).unwrap_or(0), problem.reason);
+        manifest.inline(&mut load).map_err(placed)?;
+        manifest.check().map_err(placed)?;
+        Ok(manifest)
+    }
+
+    fn inline(&mut self, load: &mut dyn FnMut(&str) -> Result<Vec<u8>, String>) -> Result<(), Problem> {
+        for (index, file) in self.files.iter_mut().enumerate() {
+            let Some(source) = &file.source else { continue };
+            let at = [Key::Name("file"), Key::Index(index), Key::Name("source")];
+            if file.content.is_some() || file.base64.is_some() {
+                return Err(Problem::new(at, "expected one of source, content and base64, not several"));
+            }
+            match Content::of(&fetch(source, load).map_err(|reason| Problem::new(at, reason))?) {
+                Content::Text(text) => file.content = Some(text),
+                Content::Base64(text) => file.base64 = Some(text),
+            }
+            file.source = None;
+        }
+        for (index, unit) in self.units.iter_mut().enumerate() {
+            let Some(source) = &unit.source else { continue };
+            let at = [Key::Name("unit"), Key::Index(index), Key::Name("source")];
+            if unit.content.is_some() {
+                return Err(Problem::new(at, "expected one of source and content, not both"));
+            }
+            let bytes = fetch(source, load).map_err(|reason| Problem::new(at, reason))?;
+            let text = String::from_utf8(bytes)
+                .map_err(|_| Problem::new(at, format!("{source} is not UTF-8, as a unit file has to be")))?;
+            unit.content = Some(text);
+            unit.source = None;
+        }
+        Ok(())
+    }
+}
+
+fn fetch(source: &str, load: &mut dyn FnMut(&str) -> Result<Vec<u8>, String>) -> Result<Vec<u8>, String> {
+    let ordinary = |part: &str| !part.is_empty() && part != "." && part != "..";
+    if source.contains(['\0', '\\']) || !source.split('/').all(ordinary) {
+        return Err(format!(
+            "{source:?} is not a path below the manifest's folder: expected parts without '.', '..' and '\\', such as \
+             files/hello.conf"
+        ));
+    }
+    let bytes = load(source)?;
+    if bytes.len() > MAX_CONTENT_BYTES {
+        return Err(format!("{source} has {} bytes, more than {MAX_CONTENT_BYTES}", bytes.len()));
+    }
+    Ok(bytes)
+}
+
+/// Adds what was probably meant where serde says what it did not know and what it would have known:
+/// "unknown field `imge`, expected one of `image`, `name`".
+pub(crate) fn with_suggestion(message: &str) -> String {
+    let message = message.trim_end();
+    if !message.starts_with("unknown field") && !message.starts_with("unknown variant") {
+        return message.to_owned();
+    }
+    let mut quoted = message.split('`').skip(1).step_by(2);
+    let Some(given) = quoted.next() else { return message.to_owned() };
+    match closest(given, quoted) {
+        Some(meant) => format!("{message}; did you mean `{meant}`?"),
+        None => message.to_owned(),
+    }
+}
+
+/// The candidate nearest to what was given, if one is near enough to be meant.
+pub(crate) fn closest<'a>(given: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    candidates
+        .map(|candidate| (strsim::damerau_levenshtein(given, candidate), candidate))
+        .filter(|(distance, candidate)| *distance <= (candidate.len().max(given.len()) / 3).max(1))
+        .min()
+        .map(|(_, candidate)| candidate)
+}

@@ -1,0 +1,95 @@
+//! What a module becomes on a node: ids, names in the engine, order, images.
+
+use std::fmt::Write as _;
+
+use mesh_manifest::{Module, engine_name, owner_of};
+use mesh_wire::{Resource, kinds::Spec};
+use proptest::prelude::*;
+
+use crate::{catalogue, module, read};
+
+fn ids(resources: &[Resource]) -> Vec<&str> {
+    resources.iter().map(|resource| resource.id.as_str()).collect()
+}
+
+#[test]
+fn ids_and_engine_names_carry_the_module() {
+    let module = module(
+        "[[container]]\nname='web'\nimage='mesh/hello'\nnetworks=['net']\nmounts=[{source='data',target='/data'},{source='/etc/a',target='/a'}]\n\
+         restart_on=['file:/etc/a']\n[[file]]\npath='/etc/a'\ncontent='x'\n[[volume]]\nname='data'\n[[network]]\nname='net'\n",
+    );
+    assert_eq!(
+        ids(module.resources()),
+        ["hello/file:/etc/a", "hello/volume:data", "hello/network:net", "hello/container:web"]
+    );
+    let web = module.resources().last().unwrap();
+    let after: Vec<&str> = web.after.iter().map(AsRef::as_ref).collect();
+    assert_eq!(after, ["hello/file:/etc/a", "hello/network:net", "hello/volume:data"]);
+    let Spec::Container(spec) = &web.spec else { panic!("{web:?}") };
+    assert_eq!(spec.name, "hello.web");
+    assert_eq!(spec.networks, ["hello.net"]);
+    assert_eq!(spec.mounts[0].source, "hello.data");
+    assert_eq!(spec.restart_on, ["hello/file:/etc/a".parse().unwrap()]);
+    assert_eq!(spec.image.to_string(), format!("mesh/hello@sha256:{}", "a".repeat(64)));
+    assert_eq!(owner_of(&web.id).unwrap().as_str(), "hello");
+    assert_eq!(engine_name(module.name(), "web"), "hello.web");
+}
+
+#[test]
+fn what_is_waited_for_stands_before() {
+    let module = module(
+        "[[directory]]\npath='/srv/a'\nafter=['file:/etc/x']\n[[file]]\npath='/srv/a/b/c'\ncontent=''\n\
+         [[file]]\npath='/etc/x'\ncontent=''\nafter=['unit:x.service']\n[[unit]]\nname='x.service'\nactive=true\n",
+    );
+    assert_eq!(
+        ids(module.resources()),
+        ["hello/unit:x.service", "hello/file:/etc/x", "hello/directory:/srv/a", "hello/file:/srv/a/b/c"]
+    );
+    assert_eq!(module.resources()[3].after, ["hello/directory:/srv/a".parse().unwrap()]);
+}
+
+#[test]
+fn an_image_the_mesh_does_not_carry_is_refused_by_name() {
+    let manifest = read("[[container]]\nname='web'\nimage='mesh/helo'\n").unwrap();
+    let problem = Module::resolve(manifest, &catalogue()).unwrap_err().to_string();
+    assert!(problem.starts_with("container[0].image: the mesh carries no image \"mesh/helo\""), "{problem}");
+    assert!(problem.ends_with("did you mean mesh/hello?"), "{problem}");
+}
+
+#[test]
+fn a_module_is_what_its_manifest_and_its_images_are() {
+    let body = "[[container]]\nname='web'\nimage='mesh/hello'\n";
+    let first = module(body);
+    assert_eq!(first.digest(), module(body).digest());
+    let other = format!("[[image]]\nname='mesh/hello'\ndigest='sha256:{}'\n", "b".repeat(64));
+    let other = mesh_manifest::Catalogue::from_toml(&other).unwrap();
+    let moved = Module::resolve(read(body).unwrap(), &other).unwrap();
+    assert_ne!(first.digest(), moved.digest());
+    let kept = mesh_manifest::Manifest::from_json(&first.manifest().to_json()).unwrap();
+    assert_eq!(Module::of_resolved(kept).unwrap(), first);
+}
+
+proptest! {
+    #[test]
+    fn however_entries_wait_for_each_other_the_order_holds_or_the_circle_is_named(
+        waits in prop::collection::vec((0usize..8, 0usize..8), 0..12)
+    ) {
+        let mut body = String::new();
+        for entry in 0..8 {
+            let after: Vec<String> =
+                waits.iter().filter(|(who, _)| *who == entry).map(|(_, on)| format!("'directory:/{on}'")).collect();
+            let _ = writeln!(body, "[[directory]]\npath='/{entry}'\nafter=[{}]", after.join(","));
+        }
+        match read(&body) {
+            Err(error) => prop_assert!(error.reason.contains("wait for each other"), "{}", error),
+            Ok(manifest) => {
+                let module = Module::resolve(manifest, &catalogue()).unwrap();
+                let ids = ids(module.resources());
+                for (who, on) in waits {
+                    let at = |entry| ids.iter().position(|id| *id == format!("hello/directory:/{entry}"));
+                    prop_assert!(at(who) > at(on));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! The modules a person can apply on day one are modules.
+
+use std::path::Path;
+
+use mesh_manifest::{Manifest, Module};
+
+use crate::catalogue;
+
+const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
+
+#[test]
+fn every_example_is_read_and_needs_only_what_the_mesh_carries() {
+    let mut read = 0;
+    for folder in std::fs::read_dir(EXAMPLES).unwrap() {
+        let folder = folder.unwrap().path();
+        let file = folder.join("module.toml");
+        let text = std::fs::read_to_string(&file).unwrap();
+        let load =
+            |path: &str| std::fs::read(folder.join(Path::new(path))).map_err(|error| error.to_string());
+        let manifest = Manifest::from_toml(&file.display().to_string(), &text, load);
+        let manifest = manifest.unwrap_or_else(|error| panic!("{error}"));
+        Module::resolve(manifest, &catalogue()).unwrap();
+        read += 1;
+    }
+    assert!(read > 0, "no example was read");
+}
