@@ -3,10 +3,12 @@
 //! The host, the control plane and the tools call it; it is the one place that names the cryptographic libraries.
 
 mod keys;
+mod scram;
 mod sealed;
 mod token;
 
 pub use keys::{InvalidKey, Purpose, Signature, SigningKey, VerifyingKey, WrongSignature, fingerprint_of};
+pub use scram::ScramVerifier;
 pub use sealed::{OpenFailed, OpeningKey, Sealed, SealingKey};
 pub use token::{TokenKeys, TokenSecret, WrongMac};
 
