@@ -4,7 +4,7 @@
 //! copy is left alone. Called by a person, and by the stages of `up` and `check`.
 
 use std::fs;
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context as _, bail};
@@ -24,7 +24,7 @@ pub(crate) fn deliver(tree: &Tree, wanted: &[&str]) -> anyhow::Result<()> {
     for program in wanted {
         cargo.args(["--package", program, "--bin", program]);
     }
-    cargo.env("CARGO_ENCODED_RUSTFLAGS", rustflags(&tree.root).join("\x1f")).env_remove("RUSTFLAGS");
+    cargo.env("CARGO_ENCODED_RUSTFLAGS", rustflags().join("\x1f")).env_remove("RUSTFLAGS");
     program::run(&mut cargo)?;
 
     fs::create_dir_all(&tree.dist).with_context(|| format!("make {}", tree.dist.display()))?;
@@ -67,16 +67,13 @@ fn host_triple() -> anyhow::Result<String> {
     Ok(host.context("`rustc -vV` names no host triple")?.to_owned())
 }
 
-/// Static, and without the paths of the machine that built it: two machines must get the same bytes.
-fn rustflags(root: &Path) -> Vec<String> {
+/// Static, and without the paths of the machine that built it: two machines must get the same bytes. The checkout's own
+/// path needs no mapping, because cargo names its files relative to the root.
+fn rustflags() -> Vec<String> {
     let mut flags = vec!["-C".to_owned(), "target-feature=+crt-static".to_owned()];
-    let cargo_home = std::env::var_os("CARGO_HOME")
-        .map(std::path::PathBuf::from)
-        .or_else(|| std::env::var_os("HOME").map(|home| Path::new(&home).join(".cargo")));
-    if let Some(home) = cargo_home {
-        flags.push(format!("--remap-path-prefix={}=/cargo", home.display()));
-    }
-    flags.push(format!("--remap-path-prefix={}=/mesh", root.display()));
+    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let cargo_home = variable("CARGO_HOME").or_else(|| variable("HOME").map(|home| home.join(".cargo")));
+    flags.extend(cargo_home.map(|home| format!("--remap-path-prefix={}=/cargo", home.display())));
     flags
 }
 

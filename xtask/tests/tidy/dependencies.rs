@@ -16,7 +16,8 @@ const VOCABULARY: &[Row] = &[
     ("mesh-authz", &["mesh-ids"]),
     ("mesh-wire", &["mesh-ids", "mesh-seal"]),
     ("mesh-events", &["mesh-ids"]),
-    ("mesh-api", &["mesh-ids", "mesh-wire"]),
+    ("mesh-manifest", &["mesh-ids", "mesh-wire"]),
+    ("mesh-api", &["mesh-ids"]),
 ];
 
 const MECHANISMS: &[Row] = &[
@@ -27,8 +28,16 @@ const MECHANISMS: &[Row] = &[
 ];
 
 /// What a context may name: never another context, never HTTP, never the broker.
-const OF_A_CONTEXT: &[&str] =
-    &["mesh-ids", "mesh-seal", "mesh-authz", "mesh-wire", "mesh-events", "mesh-record", "mesh-store"];
+const OF_A_CONTEXT: &[&str] = &[
+    "mesh-ids",
+    "mesh-seal",
+    "mesh-authz",
+    "mesh-wire",
+    "mesh-events",
+    "mesh-manifest",
+    "mesh-record",
+    "mesh-store",
+];
 
 const CONTEXTS: &[Row] = &[
     ("mesh-inventory", OF_A_CONTEXT),
@@ -49,6 +58,7 @@ const PROGRAMS: &[Row] = &[
             "mesh-authz",
             "mesh-wire",
             "mesh-events",
+            "mesh-manifest",
             "mesh-api",
             "mesh-bundle",
             "mesh-store",
@@ -65,7 +75,7 @@ const PROGRAMS: &[Row] = &[
     ),
     ("mesh-host", &["mesh-ids", "mesh-seal", "mesh-wire", "mesh-link", "mesh-bundle"]),
     ("mesh-client", &["mesh-ids", "mesh-api"]),
-    ("mesh", &["mesh-ids", "mesh-api", "mesh-client"]),
+    ("mesh", &["mesh-ids", "mesh-manifest", "mesh-api", "mesh-client"]),
 ];
 
 /// Programs and libraries that only tests, benches and the lab use.

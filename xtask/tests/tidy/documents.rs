@@ -150,7 +150,8 @@ fn every_kind_has_a_wire_file_a_host_file_and_a_page() {
     let checkout = Checkout::read();
     let kinds = kinds_of_the_wire(&checkout.texts["crates/mesh-wire/src/kinds.rs"]);
     assert!(kinds.contains("file"), "the wire's list of kinds was not found");
-    let folder = |folder: &'static str, ending, only_kinds| (folder, checkout.names_in(folder, ending), only_kinds);
+    let folder =
+        |folder: &'static str, ending, only_kinds| (folder, checkout.names_in(folder, ending), only_kinds);
     expect_none(&complaints_about_kinds(
         &kinds,
         &[
@@ -220,7 +221,9 @@ fn an_unfit_document_is_seen() {
     assert_eq!(target_of("README.md", "https://example.org"), None);
     assert_eq!(target_of("README.md", "#here"), None);
 
-    let kinds = kinds_of_the_wire("kinds! {\n    File \"file\" FileSpec: \"x\",\n    Unit \"unit\" UnitSpec: \"y\",\n}\n");
+    let kinds = kinds_of_the_wire(
+        "kinds! {\n    File \"file\" FileSpec: \"x\",\n    Unit \"unit\" UnitSpec: \"y\",\n}\n",
+    );
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
     let seen = |folder, only_kinds| complaints_about_kinds(&kinds, &[("a", folder, only_kinds)]).len();
     assert_eq!(seen(names(&["file", "unit"]), true), 0);
