@@ -189,6 +189,11 @@ impl Tree {
         self.nodes.insert(path, node);
     }
 
+    /// Takes over everything of another tree, which wins where both have a path.
+    pub fn extend(&mut self, other: Self) {
+        self.nodes.extend(other.nodes);
+    }
+
     /// Keeps only the paths for which `keep` says yes.
     pub fn retain(&mut self, mut keep: impl FnMut(&Path, &mut Node) -> bool) {
         self.nodes.retain(|path, node| keep(path, node));

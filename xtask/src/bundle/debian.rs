@@ -44,7 +44,8 @@ impl Package {
         format!("{} {} {}", self.name, self.version, self.architecture)
     }
 
-    fn file_name(&self) -> String {
+    /// The name of its file.
+    pub(crate) fn file_name(&self) -> String {
         format!("{}_{}_{}.deb", self.name, self.version.replace(':', "%3a"), self.architecture)
     }
 }
@@ -99,6 +100,9 @@ impl Suite {
         let text = program::output(&mut simulate)
             .with_context(|| format!("find what {} needs in {}", debian.packages.join(" "), self.name))?;
         let mut found: Vec<Package> = text.lines().filter_map(parse_inst).collect();
+        if debian.base == Base::Unpacked {
+            found.retain(|package| debian.packages.contains(&package.name));
+        }
         found.sort();
         anyhow::ensure!(!found.is_empty(), "apt finds no package in {}: run with --refresh", self.name);
         Ok(found)
@@ -166,11 +170,11 @@ impl Suite {
         let narrow = |which: &str| {
             format!("?narrow(?codename(^{}$),?architecture({}),{which})", self.name, self.architecture)
         };
-        let mut wanted = vec![narrow("?essential")];
-        if debian.base == Base::Minbase {
-            wanted.push(narrow("?priority(required)"));
-            wanted.push("apt".to_owned());
-        }
+        let mut wanted = match debian.base {
+            Base::Unpacked => Vec::new(),
+            Base::Essential => vec![narrow("?essential")],
+            Base::Minbase => vec![narrow("?essential"), narrow("?priority(required)"), "apt".to_owned()],
+        };
         wanted.extend_from_slice(&debian.packages);
         wanted
     }

@@ -17,7 +17,7 @@ use mesh_bundle::{ImageDraft, Layout, LayoutWriter, Tree, oci};
 
 use super::clean::clean;
 use super::debian::{Package, Suite};
-use super::recipe::{Base, Debian, Recipe, mode};
+use super::recipe::{Base, Debian, Recipe, User, mode};
 use crate::program;
 
 /// The one time in every image: 2025-01-01. Fixed, so that equal package versions give equal digests on any day.
@@ -130,27 +130,58 @@ impl Kitchen {
     }
 }
 
-/// Has mmdebstrap install exactly `packages`, and reads the result.
+/// The files of exactly `packages`.
 fn install(suite: &Suite, debian: &Debian, packages: &[Package], work: &Path) -> anyhow::Result<Tree> {
     let repository = work.join("repository");
     suite.fetch(debian, packages, &repository)?;
     let root = work.join("root.tar");
-    let mut command = Command::new("mmdebstrap");
-    command.arg("--quiet").arg(match debian.base {
-        Base::Essential => "--variant=essential",
-        Base::Minbase => "--variant=minbase",
-    });
-    if !debian.packages.is_empty() {
-        command.arg(format!("--include={}", debian.packages.join(",")));
+    if debian.base == Base::Unpacked {
+        let mut tree = Tree::default();
+        for package in packages {
+            let out = fs::File::create(&root).with_context(|| format!("make {}", root.display()))?;
+            let file = repository.join("pool").join(package.file_name());
+            program::run(Command::new("dpkg-deb").arg("--fsys-tarfile").arg(file).stdout(out))?;
+            tree.extend(read_tree(&root)?);
+            fs::remove_file(&root)?;
+        }
+        return Ok(tree);
     }
-    // Debian 12 is merged from outside its packages; the hook does nothing where the packages do it themselves.
-    command.arg("--hook-dir=/usr/share/mmdebstrap/hooks/maybe-merged-usr");
+    let mut command = Command::new("mmdebstrap");
+    command.arg("--quiet");
+    command.arg(if debian.base == Base::Minbase { "--variant=minbase" } else { "--variant=essential" });
+    command.arg(format!("--include={}", debian.packages.join(",")));
+    // Debian 12 has its folders merged from outside the packages; from Debian 13 on the packages do it themselves.
+    if packages.iter().any(|package| package.name == "usr-is-merged") {
+        command.arg("--hook-dir=/usr/share/mmdebstrap/hooks/maybe-merged-usr");
+    }
+    for user in &debian.user {
+        command.arg(format!("--essential-hook={}", add_user(user)?));
+    }
     command.arg(&debian.suite).arg(&root).arg(suite.source_line(&repository));
     command.env("SOURCE_DATE_EPOCH", EPOCH.to_string()).env("LC_ALL", "C.UTF-8").env("TMPDIR", work);
     program::run(&mut command)?;
     fs::remove_dir_all(&repository)?;
-    let file = fs::File::open(&root).with_context(|| format!("open {}", root.display()))?;
-    Tree::read_tar(file).with_context(|| format!("read {}", root.display()))
+    read_tree(&root)
+}
+
+fn read_tree(tar: &Path) -> anyhow::Result<Tree> {
+    let file = fs::File::open(tar).with_context(|| format!("open {}", tar.display()))?;
+    Tree::read_tar(file).with_context(|| format!("read {}", tar.display()))
+}
+
+/// A line of shell for mmdebstrap, which hands the image's folder in as `$1`. Packages that want the account find it.
+fn add_user(user: &User) -> anyhow::Result<String> {
+    let User { name, id, home } = user;
+    anyhow::ensure!(
+        name.bytes().all(|b| b.is_ascii_lowercase())
+            && home.bytes().all(|b| b.is_ascii_lowercase() || b == b'/'),
+        "user {name}: name and home are lower-case letters"
+    );
+    Ok(format!(
+        "echo '{name}:x:{id}:' >>\"$1/etc/group\" && echo '{name}:!::' >>\"$1/etc/gshadow\" \
+         && echo '{name}:x:{id}:{id}::{home}:/usr/sbin/nologin' >>\"$1/etc/passwd\" \
+         && echo '{name}:!:::::::' >>\"$1/etc/shadow\""
+    ))
 }
 
 fn write_image(recipe: &Recipe, packages: &[Package], tree: &Tree, into: &Path) -> anyhow::Result<()> {

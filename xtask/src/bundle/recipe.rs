@@ -52,7 +52,7 @@ pub(crate) struct Content {
 }
 
 /// Which packages, from where.
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Debian {
     /// `bookworm` or `trixie`.
@@ -61,12 +61,29 @@ pub(crate) struct Debian {
     pub(crate) base: Base,
     /// Beyond the base, with everything they depend on and nothing they merely recommend.
     pub(crate) packages: Vec<String>,
+    /// Accounts whose numbers are fixed before packages would choose one.
+    #[serde(default)]
+    pub(crate) user: Vec<User>,
+}
+
+/// An account of the system, with a group of the same name and number.
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct User {
+    /// Its name: lower-case letters.
+    pub(crate) name: String,
+    /// Its number.
+    pub(crate) id: u32,
+    /// Its home.
+    pub(crate) home: String,
 }
 
 /// How much comes without being named.
 #[derive(Clone, Copy, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Base {
+    /// Nothing, not even what the packages depend on: their files are unpacked and no script of theirs runs.
+    Unpacked,
     /// What Debian marks essential.
     Essential,
     /// That, what has priority "required", and apt: a machine that can install more.
