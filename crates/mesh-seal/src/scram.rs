@@ -4,7 +4,7 @@
 use std::{fmt, str::FromStr};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use hmac::{Hmac, KeyInit as _, Mac as _};
+use hmac::{Hmac, KeyInit as _, Mac};
 use sha2::{Digest as _, Sha256};
 use zeroize::Zeroizing;
 
@@ -48,7 +48,7 @@ impl ScramVerifier {
     /// Its text, for the server.
     pub fn to_text(&self) -> Zeroizing<String> {
         let [salt, stored, server] =
-            [self.salt.as_slice(), &self.stored, &self.server].map(|bytes| STANDARD.encode(bytes));
+            [self.salt.as_slice(), &self.stored, &self.server].map(|bytes: &[u8]| STANDARD.encode(bytes));
         Zeroizing::new(format!("SCRAM-SHA-256${}:{salt}${stored}:{server}", self.rounds))
     }
 }
@@ -75,7 +75,7 @@ fn mac(key: &[u8], parts: &[&[u8]]) -> [u8; 32] {
         block[..key.len()].copy_from_slice(key);
     }
     let start = Hmac::<Sha256>::new(&(*block).into());
-    parts.iter().fold(start, |mac, part| mac.chain_update(part)).finalize().into_bytes().into()
+    parts.iter().fold(start, Mac::chain_update).finalize().into_bytes().into()
 }
 
 impl FromStr for ScramVerifier {
