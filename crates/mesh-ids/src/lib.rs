@@ -11,4 +11,4 @@ mod time;
 pub use digest::{Digest, Fingerprint, ImageRef, InvalidDigest};
 pub use name::{InvalidName, MeshId, ModuleName, ModuleVersion, NodeName, ResourceId};
 pub use position::{Epoch, Generation, Position, Sequence};
-pub use time::Timestamp;
+pub use time::{Clock, Timestamp};

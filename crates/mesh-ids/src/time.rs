@@ -2,6 +2,7 @@
 
 use std::{
     fmt,
+    sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -47,6 +48,9 @@ impl Timestamp {
         Self(self.0.saturating_add(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)))
     }
 }
+
+/// Where a program gets the moment from: handed in, so that a test sets it and a seed replays a run.
+pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
 impl From<SystemTime> for Timestamp {
     fn from(time: SystemTime) -> Self {
