@@ -13,6 +13,7 @@ use crate::{build, bundle, test};
 const STAGES: &[Stage] = &[
     Stage { name: "setup", needs: &[], work: |_| setup::run(Purpose::Check).map(|()| Outcome::Done) },
     Stage { name: "format", needs: &[], work: format },
+    Stage { name: "deny", needs: &["setup"], work: deny },
     Stage { name: "lint", needs: &[], work: lint },
     Stage { name: "test", needs: &["setup"], work: test::without_lab },
     Stage { name: "build", needs: &["setup"], work: |tree| build::run(tree, &[]).map(|()| Outcome::Done) },
@@ -23,7 +24,6 @@ const STAGES: &[Stage] = &[
 const LONG_STAGES: &[Stage] = &[
     Stage { name: "setup", needs: &[], work: |_| setup::run(Purpose::Check).map(|()| Outcome::Done) },
     Stage { name: "docs", needs: &[], work: docs },
-    Stage { name: "deny", needs: &[], work: deny },
     Stage { name: "long", needs: &["setup"], work: test::long },
 ];
 
@@ -40,7 +40,7 @@ pub(crate) fn run_long(tree: &Tree, only: &[String]) -> anyhow::Result<ExitCode>
 /// `cargo xtask advisories`. Apart from the rest because it needs the advisory database, which a machine without a way
 /// out cannot fetch, and because a new advisory is news and not a fault of the change at hand.
 pub(crate) fn advisories(tree: &Tree) -> anyhow::Result<()> {
-    install_deny(tree)?;
+    setup::run(Purpose::Check)?;
     program::run(tree.cargo().args(["deny", "check", "advisories"])).map_err(|error| {
         error.context("either an advisory applies (named above), or the advisory database could not be fetched: nothing is proved")
     })
@@ -65,23 +65,10 @@ fn docs(tree: &Tree) -> anyhow::Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// The tool itself over the same `deny.toml` that `xtask/tests/licences.rs` reads in every `check`: it also sees
-/// duplicate versions and clarifications. Building it takes longer than everything else in `check`.
+/// Licences, bans and sources, by `deny.toml`. Only errors are shown: duplicate versions are for `cargo deny check bans`.
 fn deny(tree: &Tree) -> anyhow::Result<Outcome> {
-    install_deny(tree)?;
-    program::run(tree.cargo().args(["deny", "--offline", "check", "licenses", "bans", "sources"]))?;
+    let mut cargo = tree.cargo();
+    cargo.args(["deny", "--offline", "--log-level", "error", "check", "licenses", "bans", "sources"]);
+    program::run(&mut cargo)?;
     Ok(Outcome::Done)
-}
-
-fn install_deny(tree: &Tree) -> anyhow::Result<()> {
-    if program::succeeds(tree.cargo().args(["deny", "--version"])) {
-        return Ok(());
-    }
-    println!("missing: cargo-deny (licences, bans, sources); building it takes some minutes, once");
-    program::run(tree.cargo().env_remove("CARGO_TARGET_DIR").args([
-        "install",
-        "--locked",
-        "--debug",
-        "cargo-deny",
-    ]))
 }

@@ -44,7 +44,7 @@ const PACKAGES: &[(&str, Purpose, &str)] = &[
 pub(crate) fn run(purpose: Purpose) -> anyhow::Result<()> {
     install_packages(purpose)?;
     if purpose >= Purpose::Check {
-        install_nextest()?;
+        install_tools()?;
     }
     Ok(())
 }
@@ -89,22 +89,23 @@ fn is_root() -> bool {
     })
 }
 
-/// The test runner, built from its crate when the machine has none. A build without optimisation and without its
-/// self-update takes half the time, and tests spend theirs elsewhere.
-fn install_nextest() -> anyhow::Result<()> {
-    if program::succeeds(Command::new("cargo").args(["nextest", "--version"])) {
-        println!("cargo-nextest is there");
-        return Ok(());
+/// A tool built from its crate when the machine has none, and the features it is built with. A build without optimisation
+/// takes two minutes on two cores instead of ten, and these tools spend their time elsewhere.
+const TOOLS: &[(&str, &[&str], &str)] = &[
+    ("nextest", &["--no-default-features", "--features", "default-no-update"], "runs the tests"),
+    ("deny", &[], "judges licences, bans and sources"),
+];
+
+fn install_tools() -> anyhow::Result<()> {
+    for (tool, features, why) in TOOLS {
+        if program::succeeds(Command::new("cargo").args([tool, "--version"])) {
+            println!("cargo-{tool} is there");
+            continue;
+        }
+        println!("missing: cargo-{tool} ({why}); building it takes some minutes, once");
+        let mut cargo = Command::new("cargo");
+        cargo.env_remove("CARGO_TARGET_DIR").args(["install", "--locked", "--debug"]).args(*features);
+        program::run(cargo.arg(format!("cargo-{tool}")))?;
     }
-    println!("missing: cargo-nextest (runs the tests); building it takes a few minutes, once");
-    let mut cargo = Command::new("cargo");
-    cargo.env_remove("CARGO_TARGET_DIR").args([
-        "install",
-        "--locked",
-        "--debug",
-        "--no-default-features",
-        "--features",
-        "default-no-update",
-    ]);
-    program::run(cargo.arg("cargo-nextest"))
+    Ok(())
 }

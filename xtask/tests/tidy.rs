@@ -14,8 +14,6 @@ mod dependencies;
 mod documents;
 #[path = "tidy/frozen.rs"]
 mod frozen;
-#[path = "tidy/licences.rs"]
-mod licences;
 #[path = "tidy/places.rs"]
 mod places;
 #[path = "tidy/sources.rs"]

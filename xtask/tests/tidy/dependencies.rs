@@ -103,18 +103,28 @@ const AROUND: &[Row] = &[
 ];
 
 /// Libraries a group of crates may not name.
-const UNWANTED: &[(&str, &[&[Row]], &[&str])] = &[
-    (
-        "vocabulary has no I/O and no async",
-        &[VOCABULARY],
-        &["tokio", "sqlx", "lapin", "axum", "hyper", "reqwest", "bollard", "zbus", "tracing", "anyhow"],
-    ),
-    (
-        "a context knows no HTTP and no broker",
-        &[CONTEXTS],
-        &["lapin", "axum", "hyper", "reqwest", "bollard", "zbus", "utoipa", "anyhow"],
-    ),
-    ("only programs use anyhow", &[VOCABULARY, MECHANISMS, CONTEXTS], &["anyhow"]),
+struct Unwanted {
+    why: &'static str,
+    groups: &'static [&'static [Row]],
+    libraries: &'static [&'static str],
+}
+
+const UNWANTED: &[Unwanted] = &[
+    Unwanted {
+        why: "vocabulary has no I/O and no async",
+        groups: &[VOCABULARY],
+        libraries: &["tokio", "sqlx", "lapin", "axum", "hyper", "reqwest", "bollard", "zbus", "tracing"],
+    },
+    Unwanted {
+        why: "a context knows no HTTP and no broker",
+        groups: &[CONTEXTS],
+        libraries: &["lapin", "axum", "hyper", "reqwest", "bollard", "zbus", "utoipa"],
+    },
+    Unwanted {
+        why: "only programs use it",
+        groups: &[VOCABULARY, MECHANISMS, CONTEXTS],
+        libraries: &["anyhow"],
+    },
 ];
 
 /// The same for single crates.
@@ -159,7 +169,7 @@ fn complaints_about(path: &str, text: &str) -> Vec<String> {
             complaints.push(format!("{path}: {name} may not depend on {other}"));
         }
     }
-    for (why, groups, libraries) in UNWANTED {
+    for Unwanted { why, groups, libraries } in UNWANTED {
         if groups.iter().any(|group| group.iter().any(|(row, _)| *row == name)) {
             let found = libraries.iter().filter(|library| used.contains(**library));
             complaints.extend(found.map(|library| format!("{path}: {name} names {library}, but {why}")));

@@ -14,7 +14,7 @@ const LOCK: &str = "frozen.lock";
 
 /// Whether a file is frozen once it has landed.
 fn is_frozen(path: &str) -> bool {
-    path.starts_with("crates/") && path.contains("/migrations/") && path.ends_with(".sql")
+    path.starts_with("crates/") && path.contains("/migrations/")
         || path.starts_with("crates/mesh-wire/") && path.contains("/golden/released/")
 }
 

@@ -32,7 +32,9 @@ const MACHINE: &str = "a path of one developer's machine";
 
 /// Lock files name where each package came from; that is their job.
 fn is_lock_file(path: &str) -> bool {
-    path.ends_with(".lock") || path.ends_with("package-lock.json")
+    ["Cargo.lock", "package-lock.json"]
+        .iter()
+        .any(|name| path == *name || path.ends_with(&format!("/{name}")))
 }
 
 fn complaints_about(path: &str, text: &str) -> Vec<String> {
