@@ -1,0 +1,252 @@
+//! Makes a mesh of a lab's nodes: the host on every node, the bootstrap on node-1, a join on the others.
+//!
+//! Every step looks first whether it is done, so that raising again changes nothing and a raise that was killed is
+//! finished by the next. Tokens travel by standard input only. It knows the command lines of `mesh-host` and `mesh`, and
+//! nothing of what they do. Called by `mesh-lab up` and by system tests.
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use mesh_bundle::hashing::HashingReader;
+use mesh_client::ContextStore;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use crate::context;
+use crate::error::LabError;
+use crate::lab::Lab;
+use crate::machine;
+use crate::node::{HOST_UNIT, Node};
+use crate::place::{read_if_there, remove_if_there, write_private};
+use crate::process::Call;
+use crate::progress::Progress;
+use crate::wait::wait_for;
+
+/// Where the host's program lies on a node.
+const HOST: &str = "/usr/local/bin/mesh-host";
+/// Where a node finds the bundle.
+const BUNDLE: &str = "/usr/lib/mesh/bundle";
+/// There once the node is linked to a mesh.
+const LINK: &str = "/var/lib/mesh-host/link.json";
+/// There once the bootstrap is through: how the first person logs in.
+const ADMIN_CONTEXT: &str = "/var/lib/mesh-host/admin-context.json";
+/// The broker's port, the only one nodes need to reach.
+const BROKER_PORT: u16 = 5671;
+
+/// Loading the bundle's images, PostgreSQL's first start and RabbitMQ's take most of it; on a bare machine the engine's
+/// packages too.
+const BOOTSTRAP: Duration = Duration::from_mins(10);
+/// A join says within a minute why it failed.
+const JOIN: Duration = Duration::from_secs(90);
+/// From joined to connected.
+const CONNECT: Duration = Duration::from_mins(1);
+/// One call of the command line.
+const CALL: Duration = Duration::from_secs(30);
+
+/// A mesh on a lab's nodes.
+pub struct Mesh<'a> {
+    lab: &'a Lab,
+    program: PathBuf,
+    changed: bool,
+}
+
+/// A node as the control plane sees it; what the lab needs of `mesh node list --json`.
+#[derive(Clone, Debug, Deserialize)]
+pub struct ListedNode {
+    /// Its name.
+    pub name: String,
+    /// `connected`, `quiet`, `unreachable`, `joining`.
+    pub state: String,
+}
+
+#[derive(Deserialize)]
+struct Invitation {
+    token: String,
+}
+
+impl<'a> Mesh<'a> {
+    /// Makes the mesh, or what is missing of it.
+    pub fn raise(lab: &'a Lab, dist: &Path, progress: &Progress) -> Result<Self, LabError> {
+        let mut mesh = Self { lab, program: built(dist, "mesh")?, changed: false };
+        let host = built(dist, "mesh-host")?;
+        mesh.changed |= put_hosts(lab, &host, progress)?;
+        let (first, others) =
+            lab.nodes().split_first().ok_or_else(|| LabError::NotUp { lab: lab.name().to_string() })?;
+        mesh.changed |= on_node(first, bootstrap(first, progress))?;
+        context::keep(&ContextStore::of_this_person(), lab.place(), lab.name(), &first.read(ADMIN_CONTEXT)?)?;
+        let joined: Result<Vec<bool>, LabError> = thread::scope(|scope| {
+            let joins: Vec<_> =
+                others.iter().map(|node| scope.spawn(|| on_node(node, mesh.join(node, progress)))).collect();
+            joins
+                .into_iter()
+                .map(|join| join.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+                .collect()
+        });
+        mesh.changed |= joined?.contains(&true);
+        mesh.wait_connected(progress)?;
+        Ok(mesh)
+    }
+
+    /// Whether [`Mesh::raise`] found something to do.
+    pub fn has_changed(&self) -> bool {
+        self.changed
+    }
+
+    /// Runs the command line against this mesh and reads the JSON it prints.
+    pub fn ask<T: DeserializeOwned>(&self, args: &[&str]) -> Result<T, LabError> {
+        let call =
+            Call::new(&self.program, CALL).args(["--context", self.lab.name().as_str(), "--json"]).args(args);
+        let command = call.shown();
+        let output = call.run()?;
+        serde_json::from_str(&output.stdout)
+            .map_err(|error| LabError::Unreadable { command, why: format!("{error} in {:?}", output.stdout) })
+    }
+
+    /// The nodes as the control plane sees them.
+    pub fn nodes(&self) -> Result<Vec<ListedNode>, LabError> {
+        self.ask(&["node", "list"])
+    }
+
+    fn join(&self, node: &Node, progress: &Progress) -> Result<bool, LabError> {
+        if node.has_file(LINK)? {
+            return node.ensure_host(progress);
+        }
+        if node.is_cut()? {
+            progress.step(&format!(
+                "{0}: cut off, so it cannot join (mesh-lab heal {0}, then up again)",
+                node.name()
+            ));
+            return Ok(false);
+        }
+        let kept = self.lab.place().token(node.name());
+        // A token of a raise that was killed may be used up or expired; a new one costs nothing.
+        let token = match read_if_there(&kept)? {
+            Some(token) => token,
+            None => self.invite(node, &kept)?,
+        };
+        progress.step(&format!("{}: joining", node.name()));
+        let join = |token: String| node.run_with_input([HOST, "join"], token + "\n", JOIN);
+        match join(token) {
+            Ok(_) => {}
+            Err(LabError::Failed { .. }) if !node.has_file(LINK)? => {
+                remove_if_there(&kept)?;
+                join(self.invite(node, &kept)?)?;
+            }
+            Err(error) => return Err(error),
+        }
+        remove_if_there(&kept)?;
+        Ok(true)
+    }
+
+    fn invite(&self, node: &Node, kept: &Path) -> Result<String, LabError> {
+        let invitation: Invitation = self.ask(&["node", "invite", node.name()])?;
+        write_private(kept, invitation.token.as_bytes())?;
+        Ok(invitation.token)
+    }
+
+    /// Waits until the control plane calls every node connected that has a network and is switched on.
+    fn wait_connected(&self, progress: &Progress) -> Result<(), LabError> {
+        let mut wanted = Vec::new();
+        for node in self.lab.nodes() {
+            if node.is_cut()? {
+                progress.step(&format!("{0}: cut off, not waited for (mesh-lab heal {0})", node.name()));
+            } else {
+                wanted.push(node.name());
+            }
+        }
+        progress.step(&format!("mesh: waiting for {} to be connected", wanted.join(", ")));
+        wait_for("every node to be connected", CONNECT, || {
+            let listed = self.nodes().map_err(|error| error.to_string())?;
+            let state = |name: &str| {
+                listed.iter().find(|node| node.name == name).map_or("unknown", |node| &node.state)
+            };
+            let missing: Vec<String> = wanted
+                .iter()
+                .filter(|name| state(name) != "connected")
+                .map(|name| format!("{name} is {}", state(name)))
+                .collect();
+            if missing.is_empty() { Ok(()) } else { Err(missing.join(", ")) }
+        })
+    }
+}
+
+impl Node {
+    /// Whether there is such a file in the node.
+    pub fn has_file(&self, path: &str) -> Result<bool, LabError> {
+        Ok(self.exec(["test", "-e", path])?.code == 0)
+    }
+
+    /// Starts a host that is there and does not run.
+    fn ensure_host(&self, progress: &Progress) -> Result<bool, LabError> {
+        if self.exec(["systemctl", "is-active", "--quiet", HOST_UNIT])?.code == 0 {
+            return Ok(false);
+        }
+        progress.step(&format!("{}: starting its host", self.name()));
+        self.run(["systemctl", "start", HOST_UNIT])?;
+        Ok(true)
+    }
+}
+
+fn built(dist: &Path, program: &str) -> Result<PathBuf, LabError> {
+    let path = dist.join(program);
+    if path.is_file() {
+        std::fs::canonicalize(&path).map_err(LabError::file("find", &path))
+    } else {
+        Err(LabError::NotBuilt { path, next: "`cargo xtask build` builds it, --dist names another folder" })
+    }
+}
+
+/// Puts the host's program on every node that does not have this very one.
+fn put_hosts(lab: &Lab, program: &Path, progress: &Progress) -> Result<bool, LabError> {
+    let mut reader = HashingReader::new(File::open(program).map_err(LabError::file("read", program))?);
+    io::copy(&mut reader, &mut io::sink()).map_err(LabError::file("read", program))?;
+    let digest = reader.finish();
+    let mut changed = false;
+    for node in lab.nodes() {
+        let there = node.exec(["sha256sum", HOST])?;
+        if there.code == 0 && there.stdout.starts_with(digest.hex()) {
+            continue;
+        }
+        progress.step(&format!("{}: putting {} in place", node.name(), program.display()));
+        node.put(program, HOST)?;
+        node.run(["chmod", "0755", HOST])?;
+        if there.code == 0 && node.has_file(LINK)? {
+            progress.step(&format!("{}: restarting its host, which is another build now", node.name()));
+            node.run(["systemctl", "restart", HOST_UNIT])?;
+        }
+        changed = true;
+    }
+    Ok(changed)
+}
+
+fn bootstrap(node: &Node, progress: &Progress) -> Result<bool, LabError> {
+    if node.has_file(ADMIN_CONTEXT)? {
+        return node.ensure_host(progress);
+    }
+    if node.exec(["podman", "--version"])?.code != 0 {
+        progress.step(&format!("{}: has no engine; giving it this machine's package sources", node.name()));
+        node.run_with_input(
+            ["sh", "-c", "cat > /etc/apt/sources.list.d/lab.list"],
+            machine::package_source("bookworm")?,
+            CALL,
+        )?;
+    }
+    progress.step(&format!("{}: bootstrap", node.name()));
+    let address = format!("{}:{BROKER_PORT}", node.address());
+    let command = [HOST, "bootstrap", "--bundle", BUNDLE, "--name", node.name(), "--advertise", &address];
+    node.run_telling(command, BOOTSTRAP, &mut |line| progress.detail(line))?;
+    Ok(true)
+}
+
+/// Says where to look when something failed on a node.
+fn on_node<T>(node: &Node, result: Result<T, LabError>) -> Result<T, LabError> {
+    result.map_err(|source| LabError::OnNode {
+        node: node.name().to_owned(),
+        source: Box::new(source),
+        journal: node.journal().to_owned(),
+        last: node.journal_lines(None, 20).unwrap_or_else(|error| format!("not to be had: {error}")),
+    })
+}

@@ -1,0 +1,149 @@
+//! Nodes alone: that they are machines, and that what the lab does to them is what it says.
+
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use mesh_lab::{Booted, Heal, Lab, LabError, LabName, Node, Options, Progress, wait_for};
+
+use crate::{dist, nodes_alone};
+
+fn boot_id(node: &Node) -> String {
+    node.read("/proc/sys/kernel/random/boot_id").unwrap()
+}
+
+fn hardware_address(node: &Node) -> String {
+    node.read("/sys/class/net/eth0/address").unwrap()
+}
+
+fn reaches(from: &Node, to: &str) -> bool {
+    from.exec(["ping", "-c", "1", "-W", "1", to]).unwrap().code == 0
+}
+
+#[test]
+fn a_node_boots_its_own_systemd_and_runs_commands_with_their_exit_codes_and_input() {
+    let lab = nodes_alone("boot", 1);
+    let node = lab.node("node-1").unwrap();
+    assert_eq!(node.wait_booted().unwrap(), Booted::Running);
+    assert_eq!(node.run(["cat", "/proc/1/comm"]).unwrap(), "systemd");
+    assert_eq!(node.run(["hostname"]).unwrap(), "node-1");
+    assert_eq!(node.exec(["sh", "-c", "exit 42"]).unwrap().code, 42);
+    let echoed = node.run_with_input(["cat"], "through standard input", Duration::from_secs(10)).unwrap();
+    assert_eq!(echoed, "through standard input");
+    assert!(matches!(node.run(["false"]), Err(LabError::Failed { code: 1, .. })));
+    assert!(matches!(lab.node("node-7"), Err(LabError::NoNode { .. })));
+}
+
+#[test]
+fn a_cut_node_reaches_nobody_and_healed_it_has_its_address_again_or_the_one_asked_for() {
+    let lab = nodes_alone("cut", 2);
+    let (one, two) = (lab.node("node-1").unwrap(), lab.node("node-2").unwrap());
+    let address = two.address().to_string();
+    assert!(reaches(one, &address) && reaches(one, "node-2"), "by address and by name");
+
+    let hardware = hardware_address(two);
+    two.cut().unwrap();
+    two.cut().unwrap();
+    assert!(two.is_cut().unwrap());
+    assert!(!reaches(one, &address), "the node is cut off");
+    assert_eq!(two.state().unwrap().present_address, None);
+
+    two.heal(Heal::SameAddress).unwrap();
+    two.heal(Heal::SameAddress).unwrap();
+    assert_eq!(two.state().unwrap().present_address, Some(two.address()));
+    wait_for("node-2 to be reached at its old address", Duration::from_secs(10), || {
+        if reaches(one, &address) { Ok(()) } else { Err("no answer".to_owned()) }
+    })
+    .unwrap();
+
+    let moved: Ipv4Addr = lab.subnet().address(77);
+    two.heal(Heal::At(moved)).unwrap();
+    assert_eq!(two.state().unwrap().present_address, Some(moved));
+    assert!(two.run(["ip", "-br", "address"]).unwrap().contains(&moved.to_string()));
+    assert!(!reaches(one, &address), "nobody is at the old address");
+    assert_eq!(hardware_address(two), hardware, "it is the same machine wherever it is plugged in");
+}
+
+#[test]
+fn a_reboot_is_a_new_boot_of_the_same_machine_and_a_cut_outlasts_it() {
+    let lab = nodes_alone("reboot", 1);
+    let node = lab.node("node-1").unwrap();
+    let machine_id = node.read("/etc/machine-id").unwrap();
+    let first = boot_id(node);
+    node.run(["sh", "-c", "echo kept > /var/lib/containers/kept; echo kept > /etc/kept; touch /run/gone"])
+        .unwrap();
+
+    node.cut().unwrap();
+    assert_eq!(node.reboot().unwrap(), Booted::Running);
+    let second = boot_id(node);
+    assert_ne!(first, second, "a reboot is a new boot");
+    assert_eq!(node.read("/etc/machine-id").unwrap(), machine_id);
+    assert_eq!(
+        node.read("/etc/kept").unwrap() + &node.read("/var/lib/containers/kept").unwrap(),
+        "kept\nkept\n"
+    );
+    assert_ne!(node.exec(["test", "-e", "/run/gone"]).unwrap().code, 0, "/run is new");
+    assert!(node.is_cut().unwrap(), "a cut outlasts a reboot");
+    node.heal(Heal::SameAddress).unwrap();
+    assert_eq!(node.state().unwrap().present_address, Some(node.address()));
+
+    node.kill().unwrap();
+    assert!(!node.is_running().unwrap());
+    assert!(matches!(lab.running_node("node-1"), Err(LabError::WrongState { .. })));
+    node.start().unwrap();
+    assert_ne!(boot_id(node), second);
+    assert!(
+        node.run(["journalctl", "--list-boots", "--no-pager"]).unwrap().lines().count() >= 3,
+        "every boot is kept"
+    );
+}
+
+/// Its files, imported with a command that serves one sentence on port 80.
+const IMAGE_OF_ITSELF: &str = r#"
+    set -e
+    files="/usr/bin/systemd-socket-activate /usr/bin/echo"
+    tar --create --dereference --hard-dereference $(ldd $files | grep -o '/[^ :]*' | sort --unique) |
+        podman import --quiet --change 'CMD ["systemd-socket-activate","--listen=80","--accept","--inetd","echo","from inside"]' \
+            - localhost/self:1
+"#;
+
+#[test]
+fn containers_run_inside_a_node_and_their_ports_are_reached_from_another() {
+    let lab = nodes_alone("inside", 2);
+    let (one, two) = (lab.node("node-1").unwrap(), lab.node("node-2").unwrap());
+    // There is no registry, so the image is made of the node's own files: a server, what it says, what both link to.
+    two.run(["sh", "-c", IMAGE_OF_ITSELF]).unwrap();
+    two.run(["podman", "run", "--detach", "--name", "inner", "--publish", "8080:80", "localhost/self:1"])
+        .unwrap();
+    let said = wait_for("an answer from the container in node-2", Duration::from_secs(20), || {
+        let asked =
+            one.exec(["bash", "-c", "cat < /dev/tcp/node-2/8080"]).map_err(|error| error.to_string())?;
+        if asked.code == 0 { Ok(asked.text().to_owned()) } else { Err(asked.stderr) }
+    });
+    assert_eq!(said.unwrap(), "from inside");
+    assert_eq!(two.run(["podman", "ps", "--format", "{{.Names}}"]).unwrap(), "inner");
+    assert_eq!(one.exec(["podman", "ps", "--quiet"]).unwrap().text(), "", "engines are apart");
+}
+
+#[test]
+fn up_again_changes_nothing_puts_back_what_is_missing_and_down_leaves_nothing() {
+    let name = LabName::unique("again");
+    let options = Options { nodes: 2, bundle: false, ..Options::for_test(name.clone(), &dist(), 2) };
+    let lab = Lab::up(&options, &Progress::silent()).unwrap();
+    assert!(lab.has_changed());
+    let boots: Vec<String> = lab.nodes().iter().map(boot_id).collect();
+
+    // The handle of the second call is the one that takes the lab down when this test fails.
+    let again = Lab::up(&options, &Progress::silent()).unwrap();
+    assert!(!again.has_changed());
+    assert_eq!(again.nodes().iter().map(boot_id).collect::<Vec<_>>(), boots);
+
+    again.node("node-2").unwrap().kill().unwrap();
+    let third = Lab::up(&options, &Progress::silent()).unwrap();
+    assert!(third.has_changed());
+    assert_eq!(boot_id(third.node("node-1").unwrap()), boots[0], "what was up is left alone");
+
+    let removed = Lab::down(&name, &Progress::silent()).unwrap();
+    assert_eq!(removed.names.len(), 5, "two nodes, two volumes, one network: {:?}", removed.names);
+    assert!(matches!(Lab::open(&name), Err(LabError::NotUp { .. })));
+    assert_eq!(Lab::down(&name, &Progress::silent()).unwrap().names, Vec::<String>::new());
+}
