@@ -3,10 +3,15 @@
 //! A kind looks at the machine and says what to do; it never does it ([`Step::apply`] does) and never keeps anything
 //! (the ledger does). Called by [`crate::reconcile`] only, through [`for_kind`](crate::for_kind).
 
+pub mod container;
+pub mod database;
 pub mod directory;
 pub mod file;
+pub mod network;
 pub mod package;
 pub mod unit;
+pub mod vhost;
+pub mod volume;
 
 use std::{borrow::Cow, fmt};
 
@@ -88,12 +93,11 @@ impl fmt::Display for Claim {
     }
 }
 
-/// Runs `$body` with `$kind` naming the kind of `$spec` and `$inner` its spec; a kind without a file here is refused
-/// by name. `$body` is a `Result<_, Failure>`.
+/// Runs `$body` with `$kind` naming the kind of `$spec` and `$inner` its spec. `$body` is a `Result<_, Failure>`.
 #[macro_export]
 macro_rules! for_kind {
-    ($spec:expr, |$kind:ident, $inner:ident| $body:expr) => {
-        match $spec {
+    ($spec:expr, |$kind:ident, $inner:ident| $body:expr) => {{
+        let result: Result<_, $crate::failure::Failure> = match $spec {
             ::mesh_wire::Spec::Directory($inner) => {
                 type $kind = $crate::kinds::directory::Directory;
                 $body
@@ -110,11 +114,27 @@ macro_rules! for_kind {
                 type $kind = $crate::kinds::unit::Unit;
                 $body
             }
-            #[allow(unreachable_patterns, reason = "reachable until every kind of the wire has its file")]
-            other => Err($crate::failure::Failure::new(format!(
-                "this host does not know the kind {}: upgrade mesh-host",
-                other.kind()
-            ))),
-        }
-    };
+            ::mesh_wire::Spec::Container($inner) => {
+                type $kind = $crate::kinds::container::Container;
+                $body
+            }
+            ::mesh_wire::Spec::Volume($inner) => {
+                type $kind = $crate::kinds::volume::Volume;
+                $body
+            }
+            ::mesh_wire::Spec::Network($inner) => {
+                type $kind = $crate::kinds::network::Network;
+                $body
+            }
+            ::mesh_wire::Spec::Database($inner) => {
+                type $kind = $crate::kinds::database::Database;
+                $body
+            }
+            ::mesh_wire::Spec::Vhost($inner) => {
+                type $kind = $crate::kinds::vhost::Vhost;
+                $body
+            }
+        };
+        result
+    }};
 }

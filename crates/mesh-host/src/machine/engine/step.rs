@@ -1,0 +1,255 @@
+//! Acts on the engine, and waiting for what they bring about. Every wait has a deadline and names what it waited for.
+
+use std::{fmt, time::Duration};
+
+use mesh_ids::ImageRef;
+use tokio::time::{Instant, sleep, timeout_at};
+
+use super::{Draft, Engine, LABEL_KIND, Network, State, labels};
+use crate::{
+    failure::Failure,
+    machine::{Machine, files::Content},
+};
+
+/// How often a container that is waited for is asked. Asking costs the engine about 0.2 s of work by itself.
+const ASK_EVERY: Duration = Duration::from_millis(150);
+
+/// One act on the engine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EngineStep {
+    /// Get an image.
+    FetchImage(ImageRef),
+    /// Make a container.
+    CreateContainer(Box<Draft>),
+    /// Start a container.
+    StartContainer(String),
+    /// Wait until a command in a container succeeds.
+    AwaitReady {
+        /// The container.
+        container: String,
+        /// The command.
+        command: Vec<String>,
+        /// For how long at most, in seconds.
+        within_s: u32,
+    },
+    /// Wait until a container ends, which it has to do with 0.
+    AwaitEnd {
+        /// The container.
+        container: String,
+        /// For how long at most, in seconds.
+        within_s: u32,
+    },
+    /// Stop a container.
+    StopContainer {
+        /// The container.
+        container: String,
+        /// How long it has to end by itself, in seconds.
+        grace_s: u32,
+        /// What for: `to replace it, because …` or nothing.
+        why: String,
+        /// Whether that is because something it reads changed.
+        restarts: bool,
+    },
+    /// Remove a container.
+    RemoveContainer(String),
+    /// Make a network.
+    CreateNetwork(Network),
+    /// Remove a network.
+    RemoveNetwork(String),
+    /// Make a volume.
+    CreateVolume(String),
+    /// Run something in a container that changes what the container holds.
+    Execute(Execution),
+}
+
+/// Something that is run in a container.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Execution {
+    /// The container.
+    pub container: String,
+    /// What it is for, as a person reads it in a plan: `create the database inventory`.
+    pub what: String,
+    /// The program and its arguments. Never with a secret: others can see them.
+    pub command: Vec<String>,
+    /// By which user of the container; the one it runs by where none is given.
+    pub user: Option<String>,
+    /// What it reads. Not printed: it may hold a secret.
+    pub input: Content,
+    /// How long it may take, in seconds.
+    pub within_s: u32,
+}
+
+impl Execution {
+    /// Runs these words with no input, by the container's own user.
+    pub fn new(container: &str, what: impl Into<String>, command: &[&str]) -> Self {
+        Self {
+            container: container.to_owned(),
+            what: what.into(),
+            command: command.iter().map(|&word| word.to_owned()).collect(),
+            user: None,
+            input: Content::new(b""),
+            within_s: 60,
+        }
+    }
+
+    /// The same, by this user of the container.
+    #[must_use]
+    pub fn as_user(self, user: &str) -> Self {
+        Self { user: Some(user.to_owned()), ..self }
+    }
+
+    /// The same, reading this.
+    #[must_use]
+    pub fn reading(self, input: &[u8]) -> Self {
+        Self { input: Content::new(input), ..self }
+    }
+}
+
+impl fmt::Debug for Execution {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Execution({self})")
+    }
+}
+
+impl fmt::Display for Execution {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (in the container {})", self.what, self.container)
+    }
+}
+
+impl fmt::Display for EngineStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::FetchImage(image) => write!(f, "get the image {image}"),
+            Self::CreateContainer(draft) => write!(f, "make the container {draft}"),
+            Self::StartContainer(name) => write!(f, "start the container {name}"),
+            Self::AwaitReady { container, command, within_s } => {
+                let program = command.first().map_or("", String::as_str);
+                write!(f, "wait until the container {container} is ready ({program}, {within_s} s)")
+            }
+            Self::AwaitEnd { container, within_s } => {
+                write!(f, "wait until the container {container} has ended ({within_s} s)")
+            }
+            Self::StopContainer { container, why, .. } if why.is_empty() => {
+                write!(f, "stop the container {container}")
+            }
+            Self::StopContainer { container, why, .. } => write!(f, "stop the container {container} {why}"),
+            Self::RemoveContainer(name) => write!(f, "remove the container {name}"),
+            Self::CreateNetwork(Network { name, subnet: None, .. }) => write!(f, "make the network {name}"),
+            Self::CreateNetwork(Network { name, subnet: Some(subnet), .. }) => {
+                write!(f, "make the network {name} ({subnet})")
+            }
+            Self::RemoveNetwork(name) => write!(f, "remove the network {name}"),
+            Self::CreateVolume(name) => write!(f, "make the volume {name}"),
+            Self::Execute(execution) => execution.fmt(f),
+        }
+    }
+}
+
+impl EngineStep {
+    /// Does it.
+    pub async fn apply(&self, machine: &Machine) -> Result<(), Failure> {
+        let engine = machine.engine.as_ref();
+        match self {
+            Self::FetchImage(image) => engine.fetch_image(image).await,
+            Self::CreateContainer(draft) => create(engine, draft).await,
+            Self::StartContainer(name) => engine.start_container(name).await,
+            Self::AwaitReady { container, command, within_s } => {
+                let words: Vec<&str> = command.iter().map(String::as_str).collect();
+                let ask = Execution::new(container, "ask whether it is ready", &words);
+                await_ready(engine, &Execution { within_s: *within_s, ..ask }).await
+            }
+            Self::AwaitEnd { container, within_s } => await_end(engine, container, *within_s).await,
+            Self::StopContainer { container, grace_s, .. } => {
+                engine.stop_container(container, Duration::from_secs((*grace_s).into())).await
+            }
+            Self::RemoveContainer(name) => engine.remove_container(name).await,
+            Self::CreateNetwork(network) => engine.create_network(network).await,
+            Self::RemoveNetwork(name) => engine.remove_network(name).await,
+            Self::CreateVolume(name) => engine.create_volume(name, &labels("volume", name)).await,
+            Self::Execute(execution) => engine.execute(execution).await?.succeeded().map(|_| ()),
+        }
+    }
+
+    /// Whether it replaces a container because something it reads changed.
+    pub fn restarts(&self) -> bool {
+        matches!(self, Self::StopContainer { restarts: true, .. })
+    }
+}
+
+/// An engine makes a volume that is missing by itself, and data would go where nobody looks for it.
+async fn create(engine: &dyn Engine, draft: &Draft) -> Result<(), Failure> {
+    let contents = engine.look().await?;
+    for mount in draft.mounts.iter().filter(|mount| !mount.source.starts_with('/')) {
+        match contents.volumes.get(&mount.source) {
+            None => {
+                return Err(Failure::new(format!(
+                    "there is no volume {0}: declare volume:{0} and name it in `after`",
+                    mount.source
+                )));
+            }
+            Some(labels) if !labels.contains_key(LABEL_KIND) => {
+                return Err(Failure::new(format!("the volume {} is not the mesh's", mount.source)));
+            }
+            Some(_) => {}
+        }
+    }
+    if let Some(network) = draft.networks.iter().find(|name| !contents.networks.contains_key(*name)) {
+        return Err(Failure::new(format!(
+            "there is no network {network}: declare network:{network} and name it in `after`"
+        )));
+    }
+    engine.create_container(draft).await
+}
+
+async fn await_ready(engine: &dyn Engine, ask: &Execution) -> Result<(), Failure> {
+    let deadline = Instant::now() + Duration::from_secs(ask.within_s.into());
+    let mut last = Failure::new("it did not answer");
+    let asked = timeout_at(deadline, async {
+        loop {
+            if let Some(ended) = engine.ended(&ask.container).await? {
+                return Err(Failure::new(ended.to_string()));
+            }
+            match engine.execute(ask).await.and_then(super::Executed::succeeded) {
+                Ok(_) => return Ok(()),
+                Err(failure) => last = failure,
+            }
+            sleep(ASK_EVERY).await;
+        }
+    })
+    .await;
+    asked.unwrap_or_else(|_| {
+        Err(last.during(format!("it was not ready within {} s; asked last", ask.within_s)))
+    })
+}
+
+async fn await_end(engine: &dyn Engine, container: &str, within_s: u32) -> Result<(), Failure> {
+    let deadline = Instant::now() + Duration::from_secs(within_s.into());
+    let ended = timeout_at(deadline, async {
+        loop {
+            if let Some(ended) = engine.ended(container).await? {
+                return Ok(ended);
+            }
+            sleep(ASK_EVERY).await;
+        }
+    })
+    .await;
+    match ended {
+        Ok(Ok(ended)) if ended.code == 0 => Ok(()),
+        Ok(Ok(ended)) => Err(Failure::new(ended.to_string())),
+        Ok(Err(failure)) => Err(failure),
+        Err(_) => Err(Failure::new(format!("it still runs after {within_s} s"))),
+    }
+}
+
+impl State {
+    /// The state's word, for people.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Created => "created",
+            Self::Running => "running",
+            Self::Exited => "exited",
+            Self::Other(word) => word,
+        }
+    }
+}
