@@ -16,7 +16,7 @@ impl Layout {
     /// Writes `image` to `out`, so that the engine knows it as `name` (`mesh/store`), tag `bundle`.
     ///
     /// When a blob proves damaged, the error comes before the stream ends, so an engine sees a truncated tar.
-    pub fn write_archive(&self, image: &Image, name: &str, out: impl Write) -> Result<(), LayoutError> {
+    pub fn write_archive(&self, image: &Image, name: &str, mut out: impl Write) -> Result<(), LayoutError> {
         let tagged = format!("{name}:{TAG}");
         let mut index = oci::Index {
             schema_version: 2,
@@ -33,18 +33,19 @@ impl Layout {
         let index = serde_json::to_value(&index)
             .map_err(|source| LayoutError::Document { what: "new index".to_owned(), source })?;
 
-        let mut tar = tar::Builder::new(out);
         for (path, bytes) in [
             ("oci-layout", OCI_LAYOUT.as_bytes().to_vec()),
             ("index.json", as_bytes(&index)),
             ("manifest.json", as_bytes(&docker)),
         ] {
-            append(&mut tar, path, bytes.len() as u64, |out| out.write_all(&bytes).map_err(to_output))?;
+            append(&mut out, path, bytes.len() as u64, |out| out.write_all(&bytes).map_err(to_output))?;
         }
         for blob in image.blobs() {
-            append(&mut tar, &blob_path(blob), blob.size, |out| self.copy_blob(blob, out))?;
+            append(&mut out, &blob_path(blob), blob.size, |out| self.copy_blob(blob, out))?;
         }
-        tar.into_inner().and_then(|mut out| out.flush()).map_err(to_output)
+        // The mark of the archive's end. `tar::Builder` is not used here because it writes this when dropped, so that a
+        // stream cut short by a damaged blob would look whole.
+        out.write_all(&[0; 1024]).and_then(|()| out.flush()).map_err(to_output)
     }
 }
 
@@ -55,9 +56,9 @@ fn blob_path(blob: &oci::Descriptor) -> String {
     format!("blobs/sha256/{}", blob.digest.hex())
 }
 
-/// Writes one entry whose content is produced by writing, which `tar::Builder` has no call for.
-fn append<W: Write>(
-    tar: &mut tar::Builder<W>,
+/// Writes one entry whose content is produced by writing.
+fn append(
+    out: &mut dyn Write,
     path: &str,
     size: u64,
     fill: impl FnOnce(&mut dyn Write) -> Result<(), LayoutError>,
@@ -68,9 +69,8 @@ fn append<W: Write>(
     header.set_size(size);
     header.set_entry_type(tar::EntryType::Regular);
     header.set_cksum();
-    let out = tar.get_mut();
     out.write_all(header.as_bytes()).map_err(to_output)?;
-    fill(out)?;
+    fill(&mut *out)?;
     let padding = usize::try_from(size.next_multiple_of(512) - size).unwrap_or(0);
     out.write_all(&[0; 512][..padding]).map_err(to_output)
 }

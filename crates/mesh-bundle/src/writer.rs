@@ -124,8 +124,8 @@ impl LayoutWriter {
         let mut out =
             HashingWriter::new(BufWriter::with_capacity(1 << 20, File::create(&unnamed).map_err(failed)?));
         fill(&mut out).map_err(failed)?;
-        let (digest, size, mut file) = out.finish();
-        file.flush().map_err(failed)?;
+        let (digest, size, mut written) = out.finish();
+        written.flush().map_err(failed)?;
         fs::rename(&unnamed, blobs.join(digest.hex())).map_err(failed)?;
         Ok(oci::Descriptor {
             media_type: media_type.to_owned(),
