@@ -16,10 +16,11 @@ use crate::error::LabError;
 use crate::image::{self, NodeKind};
 use crate::machine;
 use crate::node::{Node, NodeState};
-use crate::owner::Owner;
+use crate::owner::{Owner, processes_with};
 use crate::place::{LabName, Lock, Place};
 use crate::progress::Progress;
 use crate::subnet::{self, Subnet};
+use crate::wait::wait_for;
 
 /// On everything a lab makes: which lab it belongs to.
 const LAB: &str = "mesh.lab";
@@ -32,6 +33,9 @@ const OWNER: &str = "mesh.lab.owner";
 
 /// How long to wait for another command that works on the same lab.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long one of the engine's calls may outlive the `mesh-lab` that made it.
+const STRAGGLERS: Duration = Duration::from_mins(2);
 
 /// What lab to raise.
 #[derive(Clone, Debug)]
@@ -127,6 +131,7 @@ impl Lab {
 
     fn ensure(&mut self, options: &Options, progress: &Progress) -> Result<(), LabError> {
         let _lock = self.place.lock(PATIENCE)?;
+        wait_stragglers(&self.name)?;
         self.ensure_network(options, progress)?;
         for number in 1..=options.nodes {
             let node = self.node_at(number);
@@ -226,6 +231,7 @@ impl Lab {
     pub fn down(name: &LabName, progress: &Progress) -> Result<Removed, LabError> {
         let place = Place::of(name)?;
         let lock = place.lock(PATIENCE)?;
+        wait_stragglers(name)?;
         let engine = match Engine::open() {
             Ok(engine) => engine,
             // Without an engine there is nothing to remove but our own folder.
@@ -405,6 +411,18 @@ fn clear(
     context::remove(&ContextStore::of_this_person(), place, name)?;
     place.remove(lock)?;
     Ok(Removed { names })
+}
+
+/// Waits for the engine's calls that make something for this lab: a killed `mesh-lab` leaves the one it was in the
+/// middle of, and what that makes after we looked would be left over.
+fn wait_stragglers(name: &LabName) -> Result<(), LabError> {
+    let label = format!("{LAB}={name}");
+    wait_for(&format!("the engine to finish what a killed mesh-lab began for lab {name}"), STRAGGLERS, || {
+        match processes_with(&["podman", "--label", &label])[..] {
+            [] => Ok(()),
+            [ref first, ..] => Err(format!("process {first} still works on it")),
+        }
+    })
 }
 
 /// Takes down the labs of tests whose process is gone without having done so.

@@ -72,6 +72,7 @@ impl<'a> Mesh<'a> {
     pub fn raise(lab: &'a Lab, dist: &Path, progress: &Progress) -> Result<Self, LabError> {
         let mut mesh = Self { lab, program: built(dist, "mesh")?, changed: false };
         let host = built(dist, "mesh-host")?;
+        tell_of_another_bundle(lab, dist, progress)?;
         mesh.changed |= put_hosts(lab, &host, progress)?;
         let (first, others) =
             lab.nodes().split_first().ok_or_else(|| LabError::NotUp { lab: lab.name().to_string() })?;
@@ -220,6 +221,20 @@ fn put_hosts(lab: &Lab, program: &Path, progress: &Progress) -> Result<bool, Lab
         changed = true;
     }
     Ok(changed)
+}
+
+/// A node keeps the bundle it was raised with; when another has been built since, says so.
+fn tell_of_another_bundle(lab: &Lab, dist: &Path, progress: &Progress) -> Result<(), LabError> {
+    let (Some(node), Some(built)) = (lab.nodes().first(), read_if_there(&dist.join("bundle/bundle.toml"))?)
+    else {
+        return Ok(());
+    };
+    if node.exec(["cat", &format!("{BUNDLE}/bundle.toml")])?.stdout != built {
+        progress.step(
+            "bundle: another one was built since the nodes were raised; to use it take the lab down first",
+        );
+    }
+    Ok(())
 }
 
 fn bootstrap(node: &Node, progress: &Progress) -> Result<bool, LabError> {

@@ -1,9 +1,11 @@
 //! Nodes alone: that they are machines, and that what the lab does to them is what it says.
 
+use std::io::{BufRead as _, BufReader};
 use std::net::Ipv4Addr;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use mesh_lab::{Booted, Heal, Lab, LabError, LabName, Node, Options, Progress, wait_for};
+use mesh_lab::{Booted, Heal, Lab, LabError, LabName, Node, Options, Owner, Progress, wait_for};
 
 use crate::{dist, nodes_alone};
 
@@ -122,6 +124,55 @@ fn containers_run_inside_a_node_and_their_ports_are_reached_from_another() {
     assert_eq!(said.unwrap(), "from inside");
     assert_eq!(two.run(["podman", "ps", "--format", "{{.Names}}"]).unwrap(), "inner");
     assert_eq!(one.exec(["podman", "ps", "--quiet"]).unwrap().text(), "", "engines are apart");
+}
+
+#[test]
+fn the_lab_of_a_test_that_is_gone_is_taken_down_by_the_next_one_and_labs_side_by_side_do_not_meet() {
+    let name = LabName::unique("orphan");
+    let gone = Owner::Process { id: u32::MAX, started: 1 };
+    let options = Options { owner: gone, taken_down: false, ..Options::for_test(name.clone(), &dist(), 1) };
+    drop(Lab::up(&options, &Progress::silent()).unwrap());
+    assert!(Lab::open(&name).is_ok(), "dropping the handle left it");
+
+    let next = nodes_alone("next", 1);
+    assert!(matches!(Lab::open(&name), Err(LabError::NotUp { .. })));
+    let beside = nodes_alone("beside", 1);
+    assert!(!next.subnet().overlaps(beside.subnet()));
+    assert_eq!(Lab::open(next.name()).unwrap().nodes().len(), 1);
+}
+
+#[test]
+fn an_up_that_was_killed_is_finished_by_the_next_and_leaves_nothing_once_it_is_down() {
+    let name = LabName::unique("killed");
+    let up = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mesh-lab"));
+        command.args(["--lab", name.as_str(), "up", "--nodes-only", "--nodes", "2", "--dist"]).arg(dist());
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let down = || Lab::down(&name, &Progress::silent()).unwrap();
+    // A line is printed when its step begins, so this kills each time in the middle of another step.
+    for steps in ["network:", "node-1: booting", "node-2: booting", "node-1: booted"] {
+        let mut killed = up();
+        let lines = BufReader::new(killed.stderr.take().unwrap()).lines();
+        assert!(lines.map_while(Result::ok).any(|line| line.contains(steps)), "it never came to {steps:?}");
+        killed.kill().unwrap();
+        killed.wait().unwrap();
+        if steps == "node-1: booting" {
+            down();
+            assert_eq!(down().names, Vec::<String>::new(), "nothing came after");
+        }
+    }
+    let status = up().wait_with_output().unwrap();
+    assert!(status.status.success(), "{}", String::from_utf8_lossy(&status.stderr));
+    assert!(
+        Lab::open(&name)
+            .unwrap()
+            .state()
+            .unwrap()
+            .iter()
+            .all(|node| node.systemd.as_deref() == Some("running"))
+    );
+    assert_eq!(down().names.len(), 5);
 }
 
 #[test]

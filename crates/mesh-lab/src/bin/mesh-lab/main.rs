@@ -9,7 +9,7 @@ mod show;
 use std::error::Error;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command as Process, ExitCode};
 
 use clap::{CommandFactory as _, Parser as _};
@@ -72,7 +72,7 @@ fn run(cli: Cli) -> Result<(), LabError> {
         }
         Command::Status { json } => {
             let states = Lab::open(&cli.lab)?.state()?;
-            say(&if json { show::json(&states).unwrap_or_default() } else { show::table(&states) })
+            say(&if json { show::json(&states).unwrap_or_default() } else { show::table(&states, &[]) })
         }
         Command::Exec { node, command } => {
             let terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
@@ -138,25 +138,39 @@ fn default_dist() -> PathBuf {
     beside.filter(|folder| folder.join("mesh-host").exists()).unwrap_or_else(|| PathBuf::from("dist"))
 }
 
-/// What to try first.
-const NEXT: &str = "
-Try next:
-  mesh node list                  who is there
-  mesh apply -f examples/hello    put something on two nodes
-  mesh events                     what happened
-  mesh-lab cut node-2             take a node's network away (heal gives it back)
-  make down                       leave nothing behind";
+/// What to try first, as it can be typed in this folder.
+fn next(dist: &Path) -> String {
+    let here = std::env::current_dir().unwrap_or_default();
+    let dist = std::fs::canonicalize(dist).unwrap_or_else(|_| dist.to_owned());
+    let dist = dist.strip_prefix(&here).unwrap_or(&dist);
+    let row = |program: &str, words: &str, what: &str| {
+        format!("\n  {:<42} {what}", format!("{}/{program} {words}", dist.display()))
+    };
+    [
+        "\nTry next:".to_owned(),
+        row("mesh", "node list", "who is there"),
+        row("mesh", "apply -f examples/hello", "put something on two nodes"),
+        row("mesh", "events", "what happened"),
+        row("mesh-lab", "cut node-2", "take a node's network away"),
+        row("mesh-lab", "heal node-2", "give it back"),
+        row("mesh-lab", "down", "leave nothing behind"),
+    ]
+    .concat()
+}
 
 fn raise(options: &Options, progress: &Progress) -> Result<(), LabError> {
     let lab = Lab::up(options, progress)?;
     let mut changed = lab.has_changed();
+    let mut listed = Vec::new();
     if options.bundle {
-        changed |= Mesh::raise(&lab, &options.dist, progress)?.has_changed();
+        let mesh = Mesh::raise(&lab, &options.dist, progress)?;
+        changed |= mesh.has_changed();
+        listed = mesh.nodes()?;
     }
     let what = if changed { "is up" } else { "was up already; nothing changed" };
     let took = progress.elapsed().as_secs_f64();
-    say(&format!("lab {} {what} ({took:.1} s)\n\n{}", lab.name(), show::table(&lab.state()?)))?;
-    if options.bundle { say(NEXT) } else { Ok(()) }
+    say(&format!("lab {} {what} ({took:.1} s)\n\n{}", lab.name(), show::table(&lab.state()?, &listed)))?;
+    if options.bundle { say(&next(&options.dist)) } else { Ok(()) }
 }
 
 /// Ends as the other program ends; returns only if that cannot be started.

@@ -2,23 +2,30 @@
 
 use comfy_table::{Table, presets};
 use mesh_lab::NodeState;
+use mesh_lab::raise::ListedNode;
 
-/// The nodes as a table.
-pub(crate) fn table(states: &[NodeState]) -> String {
+/// The nodes as a table; with what the control plane says of them, where it was asked.
+pub(crate) fn table(states: &[NodeState], listed: &[ListedNode]) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
-    table.set_header(["NODE", "ADDRESS", "MACHINE", "SYSTEMD", "HOST", "NETWORK"]);
+    let mut header = vec!["NODE", "ADDRESS", "MACHINE", "SYSTEMD", "HOST", "NETWORK"];
+    if !listed.is_empty() {
+        header.push("MESH");
+    }
+    table.set_header(header);
     for state in states {
         let address = state.present_address.unwrap_or(state.address).to_string();
         let or_dash = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
-        table.add_row([
+        let mut row = vec![
             state.name.clone(),
             address,
             state.container.clone(),
             or_dash(&state.systemd),
             or_dash(&state.host),
-            if state.cut { "cut" } else { "connected" }.to_owned(),
-        ]);
+            if state.cut { "cut" } else { "plugged in" }.to_owned(),
+        ];
+        row.extend(listed.iter().filter(|node| node.name == state.name).map(|node| node.state.clone()));
+        table.add_row(row);
     }
     table.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
 }
@@ -46,10 +53,12 @@ mod tests {
 
     #[test]
     fn a_node_that_is_cut_off_is_shown_so_with_the_address_it_had() {
-        let text = table(&[state(true)]);
+        let text = table(&[state(true)], &[]);
         assert!(text.contains("10.231.0.12"), "{text}");
         assert!(text.ends_with("cut"), "{text}");
-        assert!(table(&[state(false)]).contains("10.231.0.99"));
+        let listed = ListedNode { name: "node-2".to_owned(), state: "quiet".to_owned() };
+        let text = table(&[state(false)], &[listed]);
+        assert!(text.contains("10.231.0.99") && text.ends_with("quiet"), "{text}");
         assert!(!text.contains('\u{1b}'));
     }
 
