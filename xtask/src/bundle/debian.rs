@@ -19,7 +19,7 @@ use super::recipe::{Base, Debian};
 use crate::program;
 
 /// How long package lists are taken for current. Debian changes stable suites a few times a month.
-const LISTS_STAY_FRESH: Duration = Duration::from_secs(24 * 60 * 60);
+const LISTS_STAY_FRESH: Duration = Duration::from_hours(24);
 
 /// Debian's code names: what tells a Debian mirror from another apt source of the machine.
 const SUITES: [&str; 6] = ["bullseye", "bookworm", "trixie", "forky", "stable", "sid"];
@@ -186,11 +186,10 @@ impl Suite {
     fn sources(&self, mirror: &Mirror) -> String {
         let options =
             if Path::new(KEYRING).exists() { format!("[signed-by={KEYRING}] ") } else { String::new() };
-        let mut text = format!("deb {options}{} {} main\n", mirror.main, self.name);
-        if let Some(security) = &mirror.security {
-            text.push_str(&format!("deb {options}{security} {}-security main\n", self.name));
-        }
-        text
+        let main = format!("deb {options}{} {} main\n", mirror.main, self.name);
+        let security = mirror.security.as_ref();
+        main + &security
+            .map_or(String::new(), |uri| format!("deb {options}{uri} {}-security main\n", self.name))
     }
 
     /// apt over this suite alone: the machine's settings (such as a proxy), but none of its sources, state or packages.
@@ -219,11 +218,8 @@ impl Suite {
             ("Acquire::Languages", "none".to_owned()),
             ("Debug::NoLocking", "true".to_owned()),
         ];
-        let mut text = String::from("#clear APT::Update::Post-Invoke-Success;\n");
-        for (option, value) in options {
-            text.push_str(&format!("{option} \"{value}\";\n"));
-        }
-        text
+        let lines = options.map(|(option, value)| format!("{option} \"{value}\";\n")).concat();
+        format!("#clear APT::Update::Post-Invoke-Success;\n{lines}")
     }
 }
 

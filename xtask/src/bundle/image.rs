@@ -89,16 +89,14 @@ impl Kitchen {
     }
 
     fn key(&self, recipe: &Recipe, packages: &[Package]) -> anyhow::Result<String> {
-        let mut text = format!("{COOK}\n{EPOCH}\n{}\n{}\n", mesh_bundle::layout::architecture(), recipe.text);
+        let architecture = mesh_bundle::layout::architecture();
+        let mut lines =
+            vec![COOK.to_owned(), EPOCH.to_string(), architecture.to_owned(), recipe.text.clone()];
         for file in &recipe.content.file {
-            let bytes = recipe.bytes_of(file, &self.dist)?;
-            text.push_str(&format!("{} {}\n", file.path, digest_of(&bytes)));
+            lines.push(format!("{} {}", file.path, digest_of(&recipe.bytes_of(file, &self.dist)?)));
         }
-        for package in packages {
-            text.push_str(&package.line());
-            text.push('\n');
-        }
-        Ok(digest_of(text.as_bytes()).hex()[..24].to_owned())
+        lines.extend(packages.iter().map(Package::line));
+        Ok(digest_of(lines.join("\n").as_bytes()).hex()[..24].to_owned())
     }
 
     fn tree(&mut self, recipe: &Recipe, packages: &[Package], work: &Path) -> anyhow::Result<Tree> {

@@ -22,6 +22,7 @@ const VOCABULARY: &[Row] = &[
 
 const MECHANISMS: &[Row] = &[
     ("mesh-bundle", &["mesh-ids", "mesh-wire"]),
+    ("mesh-mint", &["mesh-bundle", "mesh-seal"]),
     ("mesh-store", &["mesh-ids"]),
     ("mesh-record", &["mesh-ids", "mesh-events", "mesh-store"]),
     ("mesh-link", &["mesh-ids", "mesh-seal"]),
@@ -73,7 +74,7 @@ const PROGRAMS: &[Row] = &[
             "mesh-identity",
         ],
     ),
-    ("mesh-host", &["mesh-ids", "mesh-seal", "mesh-wire", "mesh-link", "mesh-bundle"]),
+    ("mesh-host", &["mesh-ids", "mesh-seal", "mesh-wire", "mesh-link", "mesh-bundle", "mesh-mint"]),
     ("mesh-client", &["mesh-ids", "mesh-api"]),
     ("mesh", &["mesh-ids", "mesh-manifest", "mesh-api", "mesh-client"]),
 ];
