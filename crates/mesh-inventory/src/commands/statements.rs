@@ -1,0 +1,150 @@
+//! What nodes say, written down. Nothing here asks who may: a node states, verified by the link, and whoever listens calls.
+
+use std::collections::BTreeMap;
+
+use mesh_ids::{ModuleName, NodeName, Position, Timestamp};
+use mesh_wire::Report;
+use serde_json::Value;
+
+use crate::{
+    Error, Inventory,
+    declare::Revision,
+    domain::{Refusal, Weighed, hear, weigh},
+    store::{
+        modules,
+        nodes::{self, HeardNode, StoredNode},
+    },
+};
+
+/// A heartbeat.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Heard {
+    /// Whose.
+    pub node: NodeName,
+    /// When it arrived.
+    pub at: Timestamp,
+    /// The newest declaration the node accepted, as it says.
+    pub accepted: Option<Position>,
+}
+
+/// What came of a report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReportOutcome {
+    /// It was written down.
+    Recorded,
+    /// It is older than what is known, or the same again.
+    OlderNews,
+    /// There is no such node.
+    UnknownNode,
+}
+
+impl Inventory {
+    /// Writes a batch of heartbeats down: two statements, whoever many they are. Only a node that was not connected makes
+    /// an event.
+    pub async fn record_alive(&self, heard: &[Heard]) -> Result<(), Error> {
+        let mut newest: BTreeMap<&NodeName, &Heard> = BTreeMap::new();
+        for heard in heard {
+            let held = newest.entry(&heard.node).or_insert(heard);
+            if heard.at >= held.at {
+                *held = heard;
+            }
+        }
+        if newest.is_empty() {
+            return Ok(());
+        }
+        let names: Vec<NodeName> = newest.keys().map(|name| (*name).clone()).collect();
+        let mut transaction = self.begin().await?;
+        let held = nodes::lock_hearing(&mut transaction, &names).await.map_err(|error| self.failed(error))?;
+        let mut changes = Vec::new();
+        let mut rows = Vec::with_capacity(held.len());
+        for node in held {
+            let Some(heard) = newest.get(&node.name) else { continue };
+            changes.extend(hear(&node.name, node.state, node.last_heard, heard.at));
+            rows.push(HeardNode { name: node.name, at: heard.at, accepted: heard.accepted });
+        }
+        nodes::mark_heard(&mut transaction, &rows).await.map_err(|error| self.failed(error))?;
+        let now = self.now();
+        self.finish(transaction, now, changes).await.map(drop)
+    }
+
+    /// Writes down what a node reported. Reports may come twice and out of order.
+    pub async fn record_report(&self, report: &Report, at: Timestamp) -> Result<ReportOutcome, Error> {
+        let report = printable(report);
+        let name = &report.node;
+        let mut transaction = self.begin().await?;
+        let locked = nodes::lock(&mut transaction, name).await.map_err(|error| self.failed(error))?;
+        let Some(node) = locked else { return Ok(ReportOutcome::UnknownNode) };
+        let StoredNode { held, state, last_heard, .. } = node;
+        let (held, news) = match weigh(name, held, &report) {
+            Weighed::OlderNews => return Ok(ReportOutcome::OlderNews),
+            Weighed::News(held, changes) => (held, changes),
+        };
+        let mut changes: Vec<_> = hear(name, state, last_heard, at).into_iter().collect();
+        changes.extend(news);
+        let saved = async {
+            let heard = HeardNode { name: name.clone(), at, accepted: report.position };
+            nodes::mark_heard(&mut transaction, &[heard]).await?;
+            nodes::save_report(&mut transaction, name, &held, &report).await?;
+            let leaving = modules::leaving(&mut transaction, name).await?;
+            let gone: Vec<ModuleName> = leaving
+                .into_iter()
+                .filter(|leaving| {
+                    let told = leaving.assignment.position;
+                    report.refused.is_empty() && told.is_some() && report.position >= told
+                })
+                .map(|leaving| leaving.module)
+                .collect();
+            if !gone.is_empty() {
+                modules::has_left(&mut transaction, name, &gone).await?;
+                modules::forget_gone(&mut transaction).await?;
+            }
+            Ok(())
+        };
+        saved.await.map_err(|error| self.failed(error))?;
+        let now = self.now();
+        self.finish(transaction, now, changes).await?;
+        Ok(ReportOutcome::Recorded)
+    }
+
+    /// Notes that the declaration at `position` carries what [`Self::declare`] gave for this revision. Noted again, it
+    /// changes nothing.
+    pub async fn note_issued(
+        &self,
+        node: &NodeName,
+        revision: Revision,
+        position: Position,
+    ) -> Result<(), Error> {
+        let mut db = self.connection().await?;
+        modules::mark_declared(&mut db, node, revision.0, position).await.map_err(|error| self.failed(error))
+    }
+
+    pub(crate) fn no_such_node(node: &NodeName) -> Error {
+        Refusal::NoSuchNode { node: node.clone() }.into()
+    }
+}
+
+/// The report without the one character that PostgreSQL keeps in no text. What a node says is not to be trusted, not
+/// even to be storable.
+fn printable(report: &Report) -> Report {
+    fn clean(value: &mut Value) {
+        match value {
+            Value::String(text) if text.contains('\0') => *text = text.replace('\0', "\u{fffd}"),
+            Value::Array(items) => items.iter_mut().for_each(clean),
+            Value::Object(members) => {
+                *members = std::mem::take(members)
+                    .into_iter()
+                    .map(|(name, mut value)| {
+                        clean(&mut value);
+                        (name.replace('\0', "\u{fffd}"), value)
+                    })
+                    .collect();
+            }
+            _ => {}
+        }
+    }
+    let cleaned = serde_json::to_value(report).and_then(|mut value| {
+        clean(&mut value);
+        serde_json::from_value(value)
+    });
+    cleaned.unwrap_or_else(|_| Report::new(report.node.clone()))
+}

@@ -1,0 +1,46 @@
+//! What of a node a module has to itself: ports, paths, units. Names in the engine need no claim, a module's name stands
+//! before them; packages are shared.
+
+use std::{collections::BTreeMap, fmt};
+
+use mesh_ids::ResourceId;
+use mesh_wire::{Resource, kinds::Spec};
+
+/// Something that one module on a node may have, and no other.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Claim {
+    /// A port of the machine.
+    Port(u16),
+    /// A path of the machine.
+    Path(String),
+    /// A systemd unit.
+    Unit(String),
+}
+
+impl fmt::Display for Claim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Port(port) => write!(f, "the port {port}"),
+            Self::Path(path) => write!(f, "the path {path}"),
+            Self::Unit(unit) => write!(f, "the unit {unit}"),
+        }
+    }
+}
+
+/// What these resources claim, and which of them does.
+pub(crate) fn claims(resources: &[Resource]) -> BTreeMap<Claim, &ResourceId> {
+    let mut claims = BTreeMap::new();
+    for resource in resources {
+        for port in resource.spec.binds() {
+            claims.insert(Claim::Port(port), &resource.id);
+        }
+        let claim = match &resource.spec {
+            Spec::File(file) => Claim::Path(file.path.clone()),
+            Spec::Directory(directory) => Claim::Path(directory.path.clone()),
+            Spec::Unit(unit) => Claim::Unit(unit.name.clone()),
+            _ => continue,
+        };
+        claims.insert(claim, &resource.id);
+    }
+    claims
+}

@@ -1,0 +1,151 @@
+//! A resource in words, for a plan. Contents of files, units and environments are never shown, only how large they are or
+//! that they change: a plan is read by more people than may read them.
+
+use mesh_wire::{
+    Resource,
+    kinds::{ContainerSpec, Lifecycle, Spec},
+};
+use serde_json::Value;
+
+/// What a new resource is.
+pub(crate) fn describe(spec: &Spec) -> Vec<String> {
+    match spec {
+        Spec::Directory(directory) => vec![format!("mode {}", directory.mode)],
+        Spec::File(file) => {
+            let size = file.content.bytes().map_or(0, |bytes| bytes.len());
+            vec![format!("mode {}", file.mode), format!("{size} bytes")]
+        }
+        Spec::Package(package) => vec![package.names.join(", ")],
+        Spec::Unit(unit) => {
+            let said = |word: Option<bool>, yes: &str, no: &str| {
+                word.map(|word| if word { yes } else { no }.to_owned())
+            };
+            let file = unit.content.as_ref().map(|content| format!("unit file of {} bytes", content.len()));
+            [file, said(unit.enabled, "enabled", "disabled"), said(unit.active, "active", "inactive")]
+                .into_iter()
+                .flatten()
+                .collect()
+        }
+        Spec::Container(container) => container_words(container),
+        Spec::Volume(volume) => vec![volume.name.clone()],
+        Spec::Network(network) => vec![network.name.clone()],
+        Spec::Database(_) | Spec::Vhost(_) => Vec::new(),
+    }
+}
+
+fn container_words(container: &ContainerSpec) -> Vec<String> {
+    let mut words = vec![format!("image {}", short(&container.image.to_string()))];
+    for port in &container.ports {
+        words.push(format!("port {} is its {}", port.host, port.container));
+    }
+    if container.lifecycle == Lifecycle::Once {
+        words.push("runs to its end once".to_owned());
+    }
+    words
+}
+
+/// What becomes other of a resource.
+pub(crate) fn differences(before: &Resource, after: &Resource) -> Vec<String> {
+    let json = |resource: &Resource| serde_json::to_value(resource).unwrap_or_default();
+    let (before, after) = (json(before), json(after));
+    let mut words = Vec::new();
+    compare("", &before["spec"], &after["spec"], &mut words);
+    if before["kind"] != after["kind"] {
+        words.push(format!("kind: {} becomes {}", before["kind"], after["kind"]));
+    }
+    if before.get("after") != after.get("after") {
+        words.push("what it waits for changes".to_owned());
+    }
+    words
+}
+
+fn compare(name: &str, before: &Value, after: &Value, words: &mut Vec<String>) {
+    if before == after {
+        return;
+    }
+    if let (Value::Object(old), Value::Object(new)) = (before, after) {
+        let mut members: Vec<&String> = old.keys().chain(new.keys()).collect();
+        members.sort();
+        members.dedup();
+        for member in members {
+            let inner = if name.is_empty() { member.clone() } else { format!("{name}.{member}") };
+            compare(&inner, &before[member.as_str()], &after[member.as_str()], words);
+        }
+        return;
+    }
+    let hidden = name.starts_with("content") || name.starts_with("environment");
+    words.push(match (hidden, before, after) {
+        (true, Value::String(old), Value::String(new)) => {
+            format!("{name}: {} bytes become {} others", old.len(), new.len())
+        }
+        (true, ..) => format!("{name} changes"),
+        (false, Value::Null, new) => format!("{name}: {}", short(&plain(new))),
+        (false, old, Value::Null) => format!("{name}: no longer {}", short(&plain(old))),
+        (false, old, new) => format!("{name}: {} becomes {}", short(&plain(old)), short(&plain(new))),
+    });
+}
+
+fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// A text on one line; digests by their first twelve digits.
+fn short(text: &str) -> String {
+    if let Some((name, digest)) = text.split_once("@sha256:") {
+        return format!("{name}@sha256:{}", digest.get(..12).unwrap_or(digest));
+    }
+    let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(80).collect();
+    if line.len() < text.len() { format!("{line}…") } else { line }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    fn resource(json: &str) -> Resource {
+        serde_json::from_str(json).unwrap()
+    }
+
+    #[test]
+    fn a_change_is_told_without_the_content() {
+        let before = resource(
+            r#"{"id":"a","kind":"file","spec":{"path":"/a","content":{"text":"geheim"},"mode":"0644"}}"#,
+        );
+        let after = resource(
+            r#"{"id":"a","kind":"file","spec":{"path":"/a","content":{"text":"secrets"},"mode":"0600"}}"#,
+        );
+        assert_eq!(
+            differences(&before, &after),
+            ["content.text: 6 bytes become 7 others", "mode: 0644 becomes 0600"]
+        );
+        assert_eq!(differences(&after, &after), Vec::<String>::new());
+        assert_eq!(describe(&after.spec), ["mode 0600", "7 bytes"]);
+    }
+
+    #[test]
+    fn a_change_of_a_container_is_told_by_member() {
+        let image = |digit: &str| format!("mesh/hello@sha256:{}", digit.repeat(64));
+        let before = resource(&format!(
+            r#"{{"id":"a","kind":"container","spec":{{"name":"a","image":"{}","environment":{{"KEY":"geheim"}}}}}}"#,
+            image("a")
+        ));
+        let after = resource(&format!(
+            r#"{{"id":"a","kind":"container","after":["b"],"spec":{{"name":"a","image":"{}","user":"nobody","memory_bytes":5}}}}"#,
+            image("b")
+        ));
+        assert_eq!(
+            differences(&before, &after),
+            [
+                "environment changes",
+                "image: mesh/hello@sha256:aaaaaaaaaaaa becomes mesh/hello@sha256:bbbbbbbbbbbb",
+                "memory_bytes: 5",
+                "user: nobody",
+                "what it waits for changes"
+            ]
+        );
+    }
+}
