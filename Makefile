@@ -19,15 +19,19 @@ help:
 	@echo 'make check       everything CI runs'
 	@echo 'make test        the tests that need no lab'
 	@echo 'make build       static programs into dist/'
-	@echo 'make image       the images and the bundle a host carries'
+	@echo 'make image       the bundle a host carries, and the images of the lab'
 	@echo 'make bench       measure: a table and JSON'
 	@echo 'make check-long  what is too long for check'
 	@echo 'make advisories  known vulnerabilities in what we depend on'
 	@echo 'make setup       install the Debian packages that are missing'
 	@echo 'make fmt         format the sources'
 
-build image up down test bench check check-long setup advisories: compiler
+build up down test bench check check-long setup advisories: compiler
 	@$(XTASK) $@ $(ARGS)
+
+image: compiler
+	@$(XTASK) bundle $(ARGS)
+	@$(XTASK) bundle nodes
 
 fmt:
 	@cargo fmt --all

@@ -8,7 +8,7 @@ use crate::program;
 use crate::setup::{self, Purpose};
 use crate::stage::{Outcome, Stage, run_stages};
 use crate::tree::Tree;
-use crate::{build, bundle, test};
+use crate::{lab, test};
 
 const STAGES: &[Stage] = &[
     Stage { name: "setup", needs: &[], work: |_| setup::run(Purpose::Check).map(|()| Outcome::Done) },
@@ -16,9 +16,10 @@ const STAGES: &[Stage] = &[
     Stage { name: "deny", needs: &["setup"], work: deny },
     Stage { name: "lint", needs: &[], work: lint },
     Stage { name: "test", needs: &["setup"], work: test::without_lab },
-    Stage { name: "build", needs: &["setup"], work: |tree| build::run(tree, &[]).map(|()| Outcome::Done) },
-    Stage { name: "bundle", needs: &["build"], work: |tree| bundle::run(tree, &[]).map(|()| Outcome::Done) },
-    Stage { name: "lab", needs: &["bundle"], work: test::in_lab },
+    lab::BUILD,
+    lab::BUNDLE,
+    lab::NODES,
+    Stage { name: "lab", needs: &["bundle", "nodes"], work: test::in_lab },
 ];
 
 const LONG_STAGES: &[Stage] = &[

@@ -12,11 +12,27 @@ use crate::stage::{Outcome, Stage, run_stages};
 use crate::tree::Tree;
 use crate::{build, bundle};
 
-/// What stands before the lab can be raised, in order; `check` has the same stages.
-pub(crate) const GROUND: [Stage; 3] = [
+/// The static programs.
+pub(crate) const BUILD: Stage =
+    Stage { name: "build", needs: &["setup"], work: |tree| build::run(tree, &[]).map(|()| Outcome::Done) };
+
+/// The bundle the first node carries.
+pub(crate) const BUNDLE: Stage =
+    Stage { name: "bundle", needs: &["build"], work: |tree| bundle::run(tree, &[]).map(|()| Outcome::Done) };
+
+/// The images the lab's nodes boot.
+pub(crate) const NODES: Stage = Stage {
+    name: "nodes",
+    needs: &["setup"],
+    work: |tree| bundle::run(tree, &["nodes".to_owned()]).map(|()| Outcome::Done),
+};
+
+/// What stands before the lab can be raised, in order.
+const GROUND: [Stage; 4] = [
     Stage { name: "setup", needs: &[], work: |_| setup::run(Purpose::Lab).map(|()| Outcome::Done) },
-    Stage { name: "build", needs: &["setup"], work: |tree| build::run(tree, &[]).map(|()| Outcome::Done) },
-    Stage { name: "bundle", needs: &["build"], work: |tree| bundle::run(tree, &[]).map(|()| Outcome::Done) },
+    BUILD,
+    BUNDLE,
+    NODES,
 ];
 
 /// `cargo xtask up`: the stages above, then `mesh-lab up`.

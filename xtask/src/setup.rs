@@ -1,12 +1,15 @@
 //! `setup`: installs what is missing from Debian, by name, and says what each package is for.
 //!
-//! It never removes or upgrades anything, never fetches from anywhere but the package sources the machine already
-//! trusts, and never asks. RabbitMQ and the PostgreSQL of the mesh are not here: they are images of the bundle.
-//! Called by a person and as the first stage of `up` and `check`.
+//! It never removes or upgrades anything, never starts a service, never fetches from anywhere but the package sources the
+//! machine already trusts, and never asks. The servers among the packages are for tests, which start their own; those of
+//! the mesh are images of the bundle. Called by a person and as the first stage of `up` and `check`.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::process::Command;
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use clap::ValueEnum;
 
 use crate::program;
@@ -38,6 +41,7 @@ const PACKAGES: &[(&str, Purpose, &str)] = &[
     ("debian-archive-keyring", Purpose::Lab, "verifies those packages"),
     ("skopeo", Purpose::Lab, "reads images given with --image"),
     ("postgresql", Purpose::Check, "the server the stores' tests run on"),
+    ("rabbitmq-server", Purpose::Check, "the server the link's tests run on"),
 ];
 
 /// Installs what is missing for the purpose.
@@ -68,6 +72,7 @@ fn install_packages(purpose: Purpose) -> anyhow::Result<()> {
         bail!("installing packages needs root; run as root: {by_hand}");
     }
     program::run(apt().arg("update"))?;
+    let _services_stay_down = NoServices::begin()?;
     program::run(apt().args(["install", "--yes", "--no-install-recommends"]).args(&names))
 }
 
@@ -77,6 +82,37 @@ fn apt() -> Command {
     apt
 }
 
+/// While it lives, Debian's packages start no service: a server on its usual port is in the way of whoever wants it.
+struct NoServices;
+
+impl NoServices {
+    /// Debian's way to forbid it (invoke-rc.d(8)). A policy that stands there already is the machine's, and stays.
+    const POLICY: &str = "/usr/sbin/policy-rc.d";
+
+    fn begin() -> anyhow::Result<Option<Self>> {
+        if Path::new(Self::POLICY).exists() {
+            return Ok(None);
+        }
+        let write = || {
+            fs::write(Self::POLICY, "#!/bin/sh\nexit 101\n")?;
+            fs::set_permissions(Self::POLICY, fs::Permissions::from_mode(0o755))
+        };
+        write().with_context(|| format!("write {}", Self::POLICY))?;
+        Ok(Some(Self))
+    }
+}
+
+impl Drop for NoServices {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_file(Self::POLICY) {
+            println!(
+                "{} could not be removed ({error}): do it by hand, or no service starts after its installation",
+                Self::POLICY
+            );
+        }
+    }
+}
+
 fn is_installed(package: &str) -> bool {
     let mut query = Command::new("dpkg-query");
     query.args(["--show", "--showformat=${db:Status-Status}", package]);
@@ -84,7 +120,7 @@ fn is_installed(package: &str) -> bool {
 }
 
 fn is_root() -> bool {
-    std::fs::read_to_string("/proc/self/status").is_ok_and(|text| {
+    fs::read_to_string("/proc/self/status").is_ok_and(|text| {
         text.lines().any(|line| line.starts_with("Uid:") && line.split_whitespace().nth(2) == Some("0"))
     })
 }
@@ -104,7 +140,8 @@ fn install_tools() -> anyhow::Result<()> {
         }
         println!("missing: cargo-{tool} ({why}); building it takes some minutes, once");
         let mut cargo = Command::new("cargo");
-        cargo.env_remove("CARGO_TARGET_DIR").args(["install", "--locked", "--debug"]).args(*features);
+        cargo.env_remove("CARGO_TARGET_DIR").env("CARGO_PROFILE_DEV_DEBUG", "0");
+        cargo.args(["install", "--locked", "--debug"]).args(*features);
         program::run(cargo.arg(format!("cargo-{tool}")))?;
     }
     Ok(())
