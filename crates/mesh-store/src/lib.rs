@@ -7,12 +7,14 @@
 //! (that is the host's `database` kind), retries a statement.
 //! Called by: the contexts, mesh-record, and mesh-control, which opens the stores at start.
 
+mod alone;
 mod context;
 mod error;
 mod migrate;
 mod sql;
 mod store;
 
+pub use alone::Alone;
 pub use context::{Context, Environment, ProcessEnvironment};
 pub use error::{OpenError, StoreError, is_transient};
 #[doc(hidden)]

@@ -49,6 +49,36 @@ async fn a_crash_inside_any_migration_leaves_no_half_of_it() {
     assert_eq!(world.tables().await, ["t1", "t2", "t3", "t4", "u1", "u2", "u3", "u4"]);
 }
 
+/// The row is written last; a lock on its table holds the runner between the change and the row.
+#[tokio::test]
+async fn a_crash_between_a_migration_and_its_row_leaves_neither() {
+    let mut world = World::start().await;
+    let files = [("0001_a.sql", "CREATE TABLE a ();"), ("0002_b.sql", "CREATE TABLE b ();")];
+    world.migrate(&files[..1]).await.unwrap();
+    let mut gate = world.postgres.superuser("inventory").await;
+    sqlx::raw_sql("BEGIN; LOCK TABLE schema_migrations IN SHARE MODE").execute(&mut gate).await.unwrap();
+    let (store, carried) = (world.another_store(), migrations(&files));
+    let runner = tokio::spawn(async move { migrate(&store, &carried).await });
+    wait_for("the runner to be about to write the row", PATIENCE, async || {
+        let mut server = world.postgres.superuser("inventory").await;
+        let waiting: i64 = sqlx::query_scalar(
+            "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'schema_migrations'::regclass",
+        )
+        .fetch_one(&mut server)
+        .await
+        .unwrap();
+        waiting == 1
+    })
+    .await;
+
+    world.postgres.crash();
+    assert!(runner.await.unwrap().is_err());
+    world.postgres.restart().await;
+    world.store = world.another_store();
+    assert_eq!(world.tables().await, ["a"]);
+    assert_eq!(world.migrate(&files).await.unwrap(), ["0002_b.sql"]);
+}
+
 impl World {
     async fn recorded_or_none(&self) -> Vec<String> {
         let exists: bool = sqlx::query_scalar("SELECT to_regclass('schema_migrations') IS NOT NULL")

@@ -73,8 +73,9 @@ async fn a_runner_does_not_wait_for_ever() {
 #[tokio::test]
 async fn many_runners_at_once_run_each_migration_once() {
     let world = World::start().await;
-    let names: Vec<(String, String)> =
-        (1..=12).map(|n| (format!("{n:04}_t.sql"), format!("CREATE TABLE t{n:02} ();"))).collect();
+    let names: Vec<(String, String)> = (1..=12)
+        .map(|n| (format!("{n:04}_t.sql"), format!("SELECT pg_sleep(0.02); CREATE TABLE t{n:02} ();")))
+        .collect();
     let files: Vec<(&str, &str)> = names.iter().map(|(name, sql)| (name.as_str(), sql.as_str())).collect();
     let runners: Vec<_> = (0..8)
         .map(|_| {

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod alone;
 mod crash;
 mod isolation;
 mod lock;
