@@ -3,6 +3,7 @@
 use std::io::{BufRead as _, BufReader};
 use std::net::Ipv4Addr;
 use std::process::{Command, Stdio};
+use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
 use mesh_lab::{Booted, Heal, Lab, LabError, LabName, Node, Options, Owner, Progress, wait_for};
@@ -173,6 +174,28 @@ fn an_up_that_was_killed_is_finished_by_the_next_and_leaves_nothing_once_it_is_d
             .all(|node| node.systemd.as_deref() == Some("running"))
     );
     assert_eq!(down().names.len(), 5);
+}
+
+#[test]
+fn down_waits_for_what_a_killed_mesh_lab_left_in_the_engine() {
+    let name = LabName::unique("straggler");
+    // It looks as an engine's call for this lab does, and ends when this test lets it.
+    let mut straggler = Command::new("sh")
+        .args(["-c", "read line", "podman", "--label", &format!("mesh.lab={name}")])
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (done, is_done) = sync_channel(1);
+    let down = std::thread::spawn(move || {
+        let removed = Lab::down(&name, &Progress::silent());
+        done.send(()).unwrap();
+        removed
+    });
+    assert!(is_done.recv_timeout(Duration::from_secs(2)).is_err(), "it did not wait");
+    drop(straggler.stdin.take());
+    straggler.wait().unwrap();
+    is_done.recv_timeout(Duration::from_secs(30)).unwrap();
+    down.join().unwrap().unwrap();
 }
 
 #[test]
