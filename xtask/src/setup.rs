@@ -78,7 +78,7 @@ fn install_packages(purpose: Purpose) -> anyhow::Result<()> {
 
 fn apt() -> Command {
     let mut apt = Command::new("apt-get");
-    apt.env("DEBIAN_FRONTEND", "noninteractive").arg("--quiet");
+    apt.env("DEBIAN_FRONTEND", "noninteractive").args(["--quiet", "--option=Dpkg::Use-Pty=0"]);
     apt
 }
 

@@ -8,6 +8,7 @@ pub mod facts;
 pub mod fake;
 pub mod files;
 pub mod packages;
+pub mod routes;
 pub mod units;
 
 use std::rc::Rc;
