@@ -24,7 +24,8 @@ pub(crate) fn code_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
 /// What is wrong with one source file.
 fn complaints_about(path: &str, text: &str) -> Vec<String> {
     let mut complaints = Vec::new();
-    if !text.starts_with("//!") && !text.starts_with("#!/") {
+    // The crate doc of a context is its README.
+    if !text.starts_with("//!") && !text.starts_with("#![doc = include_str!(") {
         complaints
             .push(format!("{path}: does not open with //! (what it does, what it never does, who calls it)"));
     }
