@@ -1,0 +1,162 @@
+//! What each node is told: asks the contexts for their part, has identity issue it where it differs from the last, and
+//! hands it to the link. In two stages: the *foundation* first (what the node needs to be reached), the *rest* only
+//! once the node reported the foundation.
+//!
+//! Woken by the records and by period; keeps nothing that it could not find out again, so that it may stop anywhere.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use futures_util::StreamExt as _;
+use mesh_events::{IdentityEvent, InventoryEvent, Stage};
+use mesh_identity::{Identity, Issued};
+use mesh_ids::{NodeName, Position};
+use mesh_inventory::Inventory;
+use mesh_record::{Entry, ReadError};
+use mesh_wire::Resource;
+use tokio::time::{MissedTickBehavior, interval};
+use tokio_util::sync::CancellationToken;
+
+use crate::http::chain;
+
+/// How often every node is looked at, whatever the records said: what failed before is tried again then.
+const PERIOD: Duration = Duration::from_secs(30);
+
+/// Hands a declaration to the link. It is the newest for its node; what was handed over before may be dropped.
+pub trait Publish: Send + Sync + 'static {
+    /// Hands it over. Never waits for the broker.
+    fn publish(&self, node: &NodeName, frame: Arc<[u8]>);
+}
+
+/// Declares.
+pub struct Declare<P> {
+    inventory: Inventory,
+    identity: Identity,
+    publish: P,
+}
+
+/// Why nothing was declared for a node this time. The next round tries again.
+#[derive(Debug, thiserror::Error)]
+enum Undeclared {
+    #[error("ask inventory what is to be on it")]
+    Inventory(#[from] mesh_inventory::Error),
+    #[error("have identity issue its declaration")]
+    Identity(#[from] mesh_identity::Error),
+}
+
+/// What the next declaration of a node holds, by what was issued last and what the node reported; nothing where the
+/// node has to speak first.
+fn next_stage(newest: Option<(Stage, Position)>, reported: Option<Position>) -> Option<Stage> {
+    match newest {
+        None => Some(Stage::Foundation),
+        Some((Stage::Rest, _)) => Some(Stage::Rest),
+        Some((Stage::Foundation, position)) => (reported >= Some(position)).then_some(Stage::Rest),
+    }
+}
+
+impl<P: Publish> Declare<P> {
+    /// Of these contexts, over this link.
+    pub fn new(inventory: Inventory, identity: Identity, publish: P) -> Self {
+        Self { inventory, identity, publish }
+    }
+
+    /// Declares until told to stop.
+    pub async fn run(self, stop: CancellationToken) -> Result<(), ReadError> {
+        let inventory = self.inventory.record();
+        let identity = self.identity.record();
+        let mut inventory = Box::pin(inventory.subscribe(inventory.end().await?));
+        let mut identity = Box::pin(identity.subscribe(identity.end().await?));
+        let mut period = interval(PERIOD);
+        period.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let nodes = tokio::select! {
+                () = stop.cancelled() => return Ok(()),
+                // At once at the start, so that nothing waits that was recorded while nobody declared.
+                _ = period.tick() => self.everyone().await,
+                Some(entry) = inventory.next() => concerned_by_inventory(&entry?),
+                Some(entry) = identity.next() => concerned_by_identity(&entry?),
+            };
+            for node in nodes {
+                if let Err(error) = self.declare(&node).await {
+                    tracing::warn!(%node, error = %chain(&error), "a node's declaration could not be brought up to date");
+                }
+            }
+        }
+    }
+
+    async fn everyone(&self) -> BTreeSet<NodeName> {
+        match self.identity.joined_nodes().await {
+            Ok(nodes) => nodes.into_iter().collect(),
+            Err(error) => {
+                tracing::warn!(error = %chain(&error), "the nodes could not be listed");
+                BTreeSet::new()
+            }
+        }
+    }
+
+    /// Brings one node's declaration up to date, and publishes it where it is new.
+    async fn declare(&self, node: &NodeName) -> Result<(), Undeclared> {
+        let Some(newest) = self.identity.newest(node).await? else { return Ok(()) };
+        let standing = self.inventory.standing(node).await?;
+        let newest = newest.map(|issued| (issued.stage, issued.position));
+        let Some(stage) = next_stage(newest, standing.reported) else { return Ok(()) };
+        match stage {
+            Stage::Foundation => {
+                // The overlay goes here once connectivity decides one.
+                let foundation: [Resource; 0] = [];
+                let issued = self.identity.issue(node, stage, &foundation).await?;
+                self.hand_over(node, &issued);
+            }
+            Stage::Rest => {
+                let declared = self.inventory.declare(node).await?;
+                let issued = self.identity.issue(node, stage, &declared.resources).await?;
+                // Before it is published, so that no report of it can arrive that nobody can place.
+                self.inventory.note_issued(node, declared.revision, issued.position).await?;
+                self.hand_over(node, &issued);
+            }
+        }
+        Ok(())
+    }
+
+    fn hand_over(&self, node: &NodeName, issued: &Issued) {
+        if issued.fresh {
+            tracing::info!(%node, position = %issued.position, "a declaration was issued");
+            self.publish.publish(node, Arc::clone(&issued.frame));
+        }
+    }
+}
+
+fn concerned_by_inventory(entry: &Entry<InventoryEvent>) -> BTreeSet<NodeName> {
+    match &entry.event {
+        InventoryEvent::NodeReported { node, .. } => BTreeSet::from([node.clone()]),
+        event => event.changed().iter().cloned().collect(),
+    }
+}
+
+fn concerned_by_identity(entry: &Entry<IdentityEvent>) -> BTreeSet<NodeName> {
+    match &entry.event {
+        IdentityEvent::NodeJoined { node, .. } | IdentityEvent::GenerationRaised { node, .. } => {
+            BTreeSet::from([node.clone()])
+        }
+        _ => BTreeSet::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mesh_ids::{Epoch, Generation, Sequence};
+
+    use super::*;
+
+    fn at(sequence: u64) -> Position {
+        Position { epoch: Epoch::new(1), generation: Generation::new(1), sequence: Sequence::new(sequence) }
+    }
+
+    #[test]
+    fn the_rest_follows_only_once_the_foundation_was_reported() {
+        assert_eq!(next_stage(None, None), Some(Stage::Foundation));
+        assert_eq!(next_stage(Some((Stage::Foundation, at(1))), None), None);
+        assert_eq!(next_stage(Some((Stage::Foundation, at(2))), Some(at(1))), None);
+        assert_eq!(next_stage(Some((Stage::Foundation, at(2))), Some(at(2))), Some(Stage::Rest));
+        assert_eq!(next_stage(Some((Stage::Rest, at(3))), None), Some(Stage::Rest));
+    }
+}
