@@ -1,37 +1,354 @@
 //! The host itself: intake, ledger and reconcile put together. Called by the run loop, the commands and the bootstrap.
+//!
+//! It is told what to be by two origins that never touch each other's: what the machine *carries* and what the mesh
+//! *assigned*. Both are in the ledger, so a round needs nobody.
 
-use std::collections::BTreeMap;
+use mesh_ids::{NodeName, Position};
+use mesh_wire::{Drift, Report, Resource, Spec};
 
-use mesh_ids::ResourceId;
-use mesh_wire::{Resource, UnreadableResource};
+use crate::{
+    failure::{During as _, Failure},
+    intake::{self, Refusal, Stored, Trust},
+    kinds::unit::path_of as unit_path,
+    ledger::{Folder, Ledger, Lock, Memory, Origin, Record},
+    machine::Machine,
+    paths::Paths,
+    reconcile::{self, Declared, Desired, Outcome, Plan, Progress},
+};
 
-use crate::{failure::Failure, intake::Trust, ledger::Origin, machine::Machine, paths::Paths, step::Step};
-
-/// A resource as declared, or why it cannot be read.
-pub type Declared = Result<Resource, UnreadableResource>;
+/// Numbers of reports are taken in batches, so that a report costs no sync.
+const REPORTS_AT_ONCE: u64 = 1000;
 
 /// The host.
 pub struct Host {
-    _machine: Machine,
+    paths: Paths,
+    machine: Machine,
+    lock: Lock,
+    ledger: Ledger,
+    trust: Option<Trust>,
+    carried: Vec<Declared>,
+    assigned: Option<Assigned>,
+    /// Why the last declaration that arrived was refused whole.
+    refused: String,
+    outcome: Outcome,
+    next_report: u64,
 }
 
-/// What a round did.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Outcome {
-    /// What is as declared now.
-    pub applied: Vec<(Origin, ResourceId)>,
-    /// What is not, and why. By origin and id; an id that could not be read is `resource 3`.
-    pub failed: BTreeMap<(Origin, String), Failure>,
-    /// How many steps were taken.
-    pub steps: usize,
+/// What the mesh assigned.
+#[derive(Debug)]
+struct Assigned {
+    position: Position,
+    not_after: i64,
+    resources: Vec<Declared>,
 }
 
-/// Hears of every step before it is taken, to show progress.
-pub type Progress<'a> = &'a mut dyn FnMut(Origin, &str, &Step);
+/// What came of a frame.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Taken {
+    /// It is followed from now on.
+    Accepted(Position),
+    /// It is not, for this reason.
+    Refused(Refusal),
+}
 
 impl Host {
-    /// Opens the ledger and reads what the machine should be. `trust`: whom a joined machine follows.
-    pub fn open(_paths: &Paths, machine: Machine, _trust: Option<Trust>) -> Result<Self, Failure> {
-        Ok(Self { _machine: machine })
+    /// Opens the ledger and reads what the machine should be. `trust`: whom a machine that has joined follows.
+    pub async fn open(paths: &Paths, machine: Machine, trust: Option<Trust>) -> Result<Self, Failure> {
+        let lock = Lock::new(&paths.lock())?;
+        let held = lock.hold().await?;
+        let ledger = Ledger::open(Box::new(Folder::new(paths.ledger())))?;
+        let mut host = Self {
+            paths: paths.clone(),
+            machine,
+            lock,
+            ledger,
+            trust,
+            carried: Vec::new(),
+            assigned: None,
+            refused: String::new(),
+            outcome: Outcome::default(),
+            next_report: 0,
+        };
+        host.begin_counting()?;
+        host.load();
+        drop(held);
+        Ok(host)
+    }
+
+    /// Reports and drifts are numbered from the clock on in a new ledger, so that a machine that lost its old one does
+    /// not repeat numbers that were already heard.
+    fn begin_counting(&mut self) -> Result<(), Failure> {
+        let memory = self.ledger.memory();
+        if self.ledger.unreadable().is_none() && memory.reports == 0 {
+            let now = u64::try_from(self.machine.clock.now()).unwrap_or(0).max(1);
+            self.ledger.write([Record::Counted { reports: now, drift: now, change: 0, floor: i64::MIN }])?;
+            self.ledger.commit()?;
+        }
+        self.next_report = self.ledger.memory().reports;
+        Ok(())
+    }
+
+    /// Takes from the ledger what the machine should be. What is stored is verified again.
+    fn load(&mut self) {
+        let memory = self.ledger.memory();
+        self.carried = memory.carried.iter().cloned().map(Ok).collect();
+        self.assigned = None;
+        if let Some((reason, _)) = self.ledger.unreadable() {
+            tracing::error!(reason, "the ledger cannot be read: what runs is kept, nothing is applied");
+            self.refused = format!("the ledger of this node cannot be read: {reason}; what runs is kept");
+            return;
+        }
+        let (Some(trust), Some(frame)) = (&self.trust, &memory.accepted) else { return };
+        match intake::accept(frame.as_bytes(), trust, Stored::Nothing) {
+            Ok(accepted) => self.assigned = Some(Assigned::of(&accepted)),
+            Err(why) => {
+                tracing::error!(%why, "the stored declaration does not verify: what runs is kept");
+                self.refused = format!("the stored declaration does not verify: {why}; what runs is kept");
+            }
+        }
+    }
+
+    /// Waits for other processes, and reads the ledger again if one of them wrote it.
+    async fn hold(&mut self) -> Result<crate::ledger::Held, Failure> {
+        let held = self.lock.hold().await?;
+        if !self.ledger.is_ours()? {
+            self.ledger = Ledger::open(Box::new(Folder::new(self.paths.ledger())))?;
+            self.load();
+        }
+        Ok(held)
+    }
+
+    /// Judges a frame, and has it durable before it says so. What it declares is applied by the next round.
+    pub async fn accept(&mut self, frame: &[u8]) -> Result<Taken, Failure> {
+        let held = self.hold().await?;
+        let Some(trust) = &self.trust else {
+            return Err(Failure::new("this machine has joined no mesh"));
+        };
+        let known = self.assigned.as_ref().map(|assigned| assigned.position);
+        let stored = match (self.ledger.unreadable(), self.ledger.memory().accepted.as_deref(), known) {
+            (Some((_, known)), ..) => Stored::Unreadable { known },
+            (None, Some(frame), Some(position)) => Stored::Declaration { position, frame: frame.as_bytes() },
+            _ => Stored::Nothing,
+        };
+        let accepted = match intake::accept(frame, trust, stored) {
+            Ok(accepted) => accepted,
+            Err(refusal) => {
+                tracing::warn!(%refusal, "a declaration was refused");
+                self.refused = refusal.to_string();
+                return Ok(Taken::Refused(refusal));
+            }
+        };
+        let issued = accepted.declaration.issued;
+        // The signature verified, so this is JSON; what is not UTF-8 in it could not have been read.
+        let text = std::str::from_utf8(frame).during("keep the declaration")?.to_owned();
+        let record = Record::Accepted { frame: text, issued };
+        if self.ledger.unreadable().is_some() {
+            self.ledger.begin_anew(record)?;
+            self.begin_counting()?;
+        } else if !accepted.again {
+            self.ledger.write([record])?;
+            self.ledger.commit()?;
+        }
+        let assigned = Assigned::of(&accepted);
+        let position = assigned.position;
+        self.assigned = Some(assigned);
+        self.refused.clear();
+        drop(held);
+        Ok(Taken::Accepted(position))
+    }
+
+    /// Makes the machine as declared by both origins.
+    pub async fn round(&mut self, progress: Progress<'_>) -> Result<&Outcome, Failure> {
+        let held = self.hold().await?;
+        self.reconcile(progress).await?;
+        drop(held);
+        Ok(&self.outcome)
+    }
+
+    /// From now on the machine carries these, in this order, and nothing else; makes it so.
+    pub async fn carry(
+        &mut self,
+        resources: Vec<Resource>,
+        progress: Progress<'_>,
+    ) -> Result<&Outcome, Failure> {
+        let held = self.hold().await?;
+        if self.ledger.memory().carried != resources {
+            self.ledger.write([Record::Carried { resources }])?;
+            self.ledger.commit()?;
+            self.load();
+        }
+        self.reconcile(progress).await?;
+        drop(held);
+        Ok(&self.outcome)
+    }
+
+    async fn reconcile(&mut self, progress: Progress<'_>) -> Result<(), Failure> {
+        if let Some((reason, _)) = self.ledger.unreadable() {
+            return Err(Failure::new(format!("the ledger cannot be read, so nothing is applied: {reason}")));
+        }
+        let desired = desired(&self.carried, self.assigned.as_ref(), self.now());
+        let outcome = reconcile::round(&self.machine, &mut self.ledger, desired, progress).await?;
+        for (key @ (origin, id), why) in &outcome.failed {
+            if self.outcome.failed.get(key) != Some(why) {
+                tracing::warn!(%origin, id, %why, "failed");
+            }
+        }
+        for (origin, id) in self.outcome.failed.keys().filter(|key| !outcome.failed.contains_key(*key)) {
+            tracing::info!(%origin, id, "no longer fails");
+        }
+        self.outcome = outcome;
+        Ok(())
+    }
+
+    /// What [`Self::carry`] would do.
+    pub async fn plan_carried(&self, carried: &[Declared]) -> Plan {
+        let desired = desired(carried, self.assigned.as_ref(), self.now());
+        reconcile::plan(&self.machine, self.ledger.memory(), desired).await
+    }
+
+    /// What [`Self::round`] would do.
+    pub async fn plan(&self) -> Plan {
+        self.plan_carried(&self.carried).await
+    }
+
+    /// Takes everything assigned off the machine, and everything carried too if told so; puts back what stood there.
+    pub async fn remove_all(&mut self, carried: bool, progress: Progress<'_>) -> Result<&Outcome, Failure> {
+        let held = self.hold().await?;
+        if carried {
+            self.ledger.write([Record::Carried { resources: Vec::new() }])?;
+            self.carried.clear();
+        }
+        let desired = Desired { carried: &self.carried, assigned: Some(&[]), stale: false, now: self.now() };
+        self.outcome = reconcile::round(&self.machine, &mut self.ledger, desired, progress).await?;
+        drop(held);
+        Ok(&self.outcome)
+    }
+
+    /// The time, but never earlier than what a declaration that verified was issued: a dead clock stops nothing.
+    fn now(&self) -> i64 {
+        self.machine.clock.now().max(self.ledger.memory().floor)
+    }
+
+    /// The newest declaration that was accepted.
+    pub fn position(&self) -> Option<Position> {
+        self.assigned.as_ref().map(|assigned| assigned.position)
+    }
+
+    /// Whether the declaration is past its time.
+    pub fn is_stale(&self) -> bool {
+        self.assigned.as_ref().is_some_and(|assigned| assigned.not_after < self.now())
+    }
+
+    /// Whose declarations are followed; `None` on a machine that has joined no mesh.
+    pub fn node(&self) -> Option<&NodeName> {
+        self.trust.as_ref().map(|trust| &trust.node)
+    }
+
+    /// What the last round did.
+    pub fn outcome(&self) -> &Outcome {
+        &self.outcome
+    }
+
+    /// Why the last declaration that arrived was refused whole; empty where it was not.
+    pub fn refused(&self) -> &str {
+        &self.refused
+    }
+
+    /// What is remembered.
+    pub fn memory(&self) -> &Memory {
+        self.ledger.memory()
+    }
+
+    /// Everything the machine should be, by origin.
+    pub fn declared(&self) -> impl Iterator<Item = (Origin, &Declared)> {
+        let carried = self.carried.iter().map(|declared| (Origin::Carried, declared));
+        let assigned = self.assigned.iter().flat_map(|assigned| &assigned.resources);
+        carried.chain(assigned.map(|declared| (Origin::Assigned, declared)))
+    }
+
+    /// What is true of this node now, without a number; facts and boot are the caller's.
+    pub fn report(&self) -> Option<Report> {
+        let mut report = Report::new(self.node()?.clone());
+        let outcome = &self.outcome;
+        let assigned = outcome.applied.iter().filter(|(origin, _)| *origin == Origin::Assigned);
+        report.applied = assigned.map(|(_, id)| id.to_string()).collect();
+        for ((origin, id), why) in &outcome.failed {
+            let id = if *origin == Origin::Assigned { id.clone() } else { format!("{origin} {id}") };
+            report.failed.insert(id, why.to_string());
+        }
+        report.refused.clone_from(&self.refused);
+        report.carried = self.carried.iter().flatten().flat_map(|resource| resource.spec.binds()).collect();
+        report.carried.sort_unstable();
+        report.carried.dedup();
+        report.position = self.position();
+        report.host_version = Some(env!("CARGO_PKG_VERSION").to_owned());
+        report.drift = self.memory().drift.iter().cloned().collect();
+        Some(report)
+    }
+
+    /// The number of the next report.
+    pub async fn number_report(&mut self) -> Result<u64, Failure> {
+        let _held = self.hold().await?;
+        if self.next_report >= self.ledger.memory().reports && self.ledger.unreadable().is_none() {
+            let reports = self.next_report + REPORTS_AT_ONCE;
+            self.ledger.write([Record::Counted { reports, drift: 0, change: 0, floor: i64::MIN }])?;
+            self.ledger.commit()?;
+        }
+        self.next_report += 1;
+        Ok(self.next_report)
+    }
+
+    /// The paths that resources own, to be watched.
+    pub fn watched_paths(&self) -> Vec<String> {
+        let resources = self.declared().filter_map(|(_, declared)| declared.as_ref().ok());
+        resources
+            .filter_map(|resource| match &resource.spec {
+                Spec::File(file) => Some(file.path.clone()),
+                Spec::Directory(directory) => Some(directory.path.clone()),
+                Spec::Unit(unit) => unit.content.as_ref().map(|_| unit_path(&unit.name)),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// Forgets what the mesh declared, once nothing of it is left on the machine.
+    pub fn forget_assigned(&mut self) -> Result<(), Failure> {
+        self.ledger.write([Record::Left])?;
+        self.ledger.commit()?;
+        self.assigned = None;
+        Ok(())
+    }
+
+    /// Forgets the drift that a confirmed report carried, as far as nothing new is known of it.
+    pub async fn confirmed(&mut self, report: &Report) -> Result<(), Failure> {
+        let held = self.hold().await?;
+        let same = |drift: &&Drift| self.memory().drift.contains(drift);
+        let numbers: Vec<u64> = report.drift.iter().filter(same).map(|drift| drift.number).collect();
+        if !numbers.is_empty() {
+            self.ledger.write([Record::Delivered { numbers }])?;
+            self.ledger.commit()?;
+        }
+        drop(held);
+        Ok(())
+    }
+}
+
+fn desired<'a>(carried: &'a [Declared], assigned: Option<&'a Assigned>, now: i64) -> Desired<'a> {
+    Desired {
+        carried,
+        assigned: assigned.map(|assigned| assigned.resources.as_slice()),
+        stale: assigned.is_some_and(|assigned| assigned.not_after < now),
+        now,
+    }
+}
+
+impl Assigned {
+    fn of(accepted: &intake::Accepted) -> Self {
+        let declaration = &accepted.declaration;
+        Self {
+            position: declaration.position(),
+            not_after: declaration.not_after,
+            resources: declaration.resources(),
+        }
     }
 }

@@ -29,8 +29,8 @@ pub enum Stored<'a> {
     Declaration {
         /// Where it stands.
         position: Position,
-        /// Its bytes, as signed.
-        bytes: &'a [u8],
+        /// The frame it came in.
+        frame: &'a [u8],
     },
     /// A ledger that cannot be read: only a higher generation than what could still be read of it is followed.
     Unreadable {
@@ -110,8 +110,10 @@ pub fn accept(frame: &[u8], trust: &Trust, stored: Stored<'_>) -> Result<Accepte
     match stored {
         Stored::Nothing => {}
         Stored::Declaration { position, .. } if offered > position => {}
-        Stored::Declaration { position, bytes } if offered == position => {
-            if bytes != verified.as_slice() {
+        Stored::Declaration { position, frame } if offered == position => {
+            // The signature of what is stored was verified when it was loaded.
+            let held = serde_json::from_slice::<Signed>(frame).map(|signed| signed.declaration);
+            if held.ok().as_deref() != Some(verified.as_slice()) {
                 return Err(Refusal::Forked(position));
             }
             return Ok(Accepted { declaration, again: true });

@@ -1,42 +1,301 @@
 //! What the host has to remember, in its own store. Written before every act it describes; never reset to nothing.
+//!
+//! One file ([`journal`]): what happened is appended, and now and then the file is replaced by a snapshot of what still
+//! counts. [`Ledger::write`] alone makes nothing durable: [`Ledger::commit`] does, once for everything before it. A
+//! ledger that cannot be read stays as it is; the host then applies nothing until a higher generation begins a new one.
 
-use mesh_ids::ResourceId;
-use mesh_wire::Resource;
-use serde::{Deserialize, Serialize};
+mod disk;
+mod journal;
+mod lock;
+mod record;
+#[cfg(test)]
+mod tests;
 
-/// Who put a resource on the machine. Neither removes the other's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Origin {
-    /// The bundle, or a file on the machine.
-    Carried,
-    /// The mesh.
-    Assigned,
+use std::collections::{BTreeMap, VecDeque};
+
+pub use disk::{Disk, Folder};
+use journal::Chain;
+pub use lock::{Held, Lock};
+use mesh_ids::{Digest, Position, ResourceId};
+use mesh_wire::{Drift, Resource};
+pub use record::{Entry, Origin, Record};
+
+use crate::failure::{During as _, Failure};
+
+/// How many drifts are kept for reports that cannot be delivered; beyond that the oldest go.
+const MOST_DRIFT: usize = 512;
+/// A journal is not replaced by its snapshot while it is smaller than this.
+const SMALL: usize = 256 * 1024;
+
+/// What is remembered.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Memory {
+    /// The accepted declaration: the frame as it arrived.
+    pub accepted: Option<String>,
+    /// What the machine carries, in order.
+    pub carried: Vec<Resource>,
+    /// Every resource that was ever touched and not yet removed.
+    pub entries: BTreeMap<(Origin, ResourceId), Entry>,
+    /// Drift that no confirmed report carried yet, oldest first.
+    pub drift: VecDeque<Drift>,
+    /// The number of the last drift.
+    pub last_drift: u64,
+    /// The number of the last change of a resource.
+    pub last_change: u64,
+    /// Reports are numbered above this.
+    pub reports: u64,
+    /// No declaration that verified was issued later than this: the earliest it can be now.
+    pub floor: i64,
 }
 
-impl std::fmt::Display for Origin {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Carried => "carried",
-            Self::Assigned => "assigned",
-        })
+/// The ledger.
+pub struct Ledger {
+    disk: Box<dyn Disk>,
+    state: State,
+    memory: Memory,
+    chain: Chain,
+    /// How long the file is, how much of it is durable, and how long its snapshot was.
+    length: u64,
+    synced: u64,
+    snapshot: u64,
+    syncs: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum State {
+    Readable,
+    Unreadable { reason: String, known: Option<Position> },
+}
+
+impl Ledger {
+    /// Opens the ledger, or begins one where there is none. A ledger that cannot be read is opened as such.
+    pub fn open(mut disk: Box<dyn Disk>) -> Result<Self, Failure> {
+        let bytes = disk.read().during("read the ledger")?;
+        let mut ledger = Self {
+            disk,
+            state: State::Readable,
+            memory: Memory::default(),
+            chain: journal::snapshot([]).1,
+            length: 0,
+            synced: 0,
+            snapshot: 0,
+            syncs: 0,
+        };
+        match bytes {
+            None => ledger.replace()?,
+            Some(bytes) => ledger.load(&bytes)?,
+        }
+        Ok(ledger)
+    }
+
+    fn load(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        let (payloads, damage) = match journal::read(bytes) {
+            Ok(read) => {
+                (self.chain, self.length, self.synced) = (read.chain, read.good as u64, read.good as u64);
+                (read.payloads, None)
+            }
+            Err(damaged) => (damaged.payloads, Some(damaged.reason)),
+        };
+        let mut unreadable = damage;
+        for payload in payloads {
+            match serde_json::from_slice::<Record>(payload) {
+                Ok(record) => self.memory.take(record),
+                Err(error) => {
+                    unreadable.get_or_insert(format!("a record cannot be read: {error}"));
+                }
+            }
+        }
+        if let Some(reason) = unreadable {
+            let known = self.memory.accepted.as_deref().and_then(record::position_in);
+            self.memory = Memory::default();
+            self.state = State::Unreadable { reason, known };
+        } else if self.length < bytes.len() as u64 {
+            tracing::warn!(
+                bytes = bytes.len() as u64 - self.length,
+                "the end of the ledger was torn by a power cut and is dropped"
+            );
+            self.disk.truncate(self.length).during("cut the torn end off the ledger")?;
+            self.sync();
+        }
+        Ok(())
+    }
+
+    /// Why the ledger cannot be read, and the last position that could be; `None` where it can be read.
+    pub fn unreadable(&self) -> Option<(&str, Option<Position>)> {
+        match &self.state {
+            State::Readable => None,
+            State::Unreadable { reason, known } => Some((reason, *known)),
+        }
+    }
+
+    /// What is remembered; nothing where the ledger cannot be read.
+    pub fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    /// Sets the unreadable ledger aside, for a person to look at, and begins a new one with this record. The old one is
+    /// in place until the new one is whole: what was followed is never forgotten in between.
+    pub fn begin_anew(&mut self, first: Record) -> Result<(), Failure> {
+        self.disk.set_aside().during("set the unreadable ledger aside")?;
+        self.memory = Memory::default();
+        self.memory.take(first);
+        self.replace()?;
+        self.state = State::Readable;
+        Ok(())
+    }
+
+    /// Whether no other process wrote the ledger since this one read it.
+    pub fn is_ours(&mut self) -> Result<bool, Failure> {
+        self.disk.is_ours().during("look at the ledger")
+    }
+
+    /// Remembers these. Durable after the next [`Self::commit`].
+    pub fn write(&mut self, records: impl IntoIterator<Item = Record>) -> Result<(), Failure> {
+        if let State::Unreadable { reason, .. } = &self.state {
+            return Err(Failure::new(format!("write the ledger: it cannot be read: {reason}")));
+        }
+        let (mut bytes, mut chain) = (Vec::new(), self.chain);
+        let records: Vec<Record> = records.into_iter().collect();
+        for record in &records {
+            let payload = serde_json::to_vec(record).during("write the ledger")?;
+            chain = journal::append(&mut bytes, chain, self.synced, &payload);
+        }
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        if let Err(error) = self.disk.append(&bytes) {
+            // Half a record may be there now. Nothing may be appended behind it.
+            if let Err(second) = self.disk.truncate(self.length) {
+                let reason = format!("an append failed ({error}) and could not be undone ({second})");
+                self.state = State::Unreadable { reason, known: None };
+            }
+            return Err(Failure::of("write the ledger", &error));
+        }
+        self.chain = chain;
+        self.length += bytes.len() as u64;
+        records.into_iter().for_each(|record| self.memory.take(record));
+        Ok(())
+    }
+
+    /// Makes everything that was written durable.
+    pub fn commit(&mut self) -> Result<(), Failure> {
+        if self.synced == self.length {
+            return Ok(());
+        }
+        if self.length > SMALL as u64 && self.length > 4 * self.snapshot {
+            return self.replace();
+        }
+        self.sync();
+        Ok(())
+    }
+
+    /// Replaces the file by a snapshot of what is remembered.
+    fn replace(&mut self) -> Result<(), Failure> {
+        let payloads = self.memory.records().iter().map(serde_json::to_vec).collect::<Result<Vec<_>, _>>();
+        let payloads = payloads.during("write the ledger")?;
+        let (bytes, chain) = journal::snapshot(payloads.iter().map(Vec::as_slice));
+        self.disk.replace(&bytes).during("write the ledger")?;
+        self.syncs += 3;
+        self.chain = chain;
+        self.length = bytes.len() as u64;
+        (self.synced, self.snapshot) = (self.length, self.length);
+        Ok(())
+    }
+
+    /// # Panics
+    /// When the disk does not confirm: what it then holds is not known, and only reading it again tells.
+    fn sync(&mut self) {
+        self.syncs += 1;
+        if let Err(error) = self.disk.sync() {
+            panic!("the ledger could not be made durable: {error}");
+        }
+        self.synced = self.length;
+    }
+
+    /// How often the disk was asked to make something durable, since the ledger was opened.
+    pub fn syncs(&self) -> u64 {
+        self.syncs
     }
 }
 
-/// What is remembered of one resource, from before it is first touched until it is removed.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Entry {
-    /// Whose it is.
-    pub origin: Origin,
-    /// What is, or is being, applied.
-    pub resource: Resource,
-    /// Whether that is complete. Not so from before the first step until after the last one.
-    pub complete: bool,
-}
+impl Memory {
+    /// The next number for a change.
+    pub fn next_change(&self) -> u64 {
+        self.last_change + 1
+    }
 
-impl Entry {
-    /// Its id.
-    pub fn id(&self) -> &ResourceId {
-        &self.resource.id
+    /// Every digest that something remembered refers to.
+    pub fn digests(&self) -> Vec<Digest> {
+        let mut found = Vec::new();
+        self.entries.values().for_each(|entry| record::digests_in(&entry.before, &mut found));
+        found
+    }
+
+    fn take(&mut self, record: Record) {
+        match record {
+            Record::Accepted { frame, issued } => {
+                self.accepted = Some(frame);
+                self.floor = self.floor.max(issued);
+            }
+            Record::Left => (self.accepted, self.floor) = (None, 0),
+            Record::Carried { resources } => self.carried = resources,
+            Record::Entry(entry) => {
+                self.last_change = self.last_change.max(entry.changed);
+                self.entries.insert((entry.origin, entry.resource.id.clone()), *entry);
+            }
+            Record::Completed { origin, id, seen } => {
+                if let Some(entry) = self.entries.get_mut(&(origin, id)) {
+                    entry.complete = true;
+                    entry.restarting = false;
+                    entry.drift = None;
+                    entry.seen = seen;
+                }
+            }
+            Record::Removed { origin, id } => {
+                self.entries.remove(&(origin, id));
+            }
+            Record::Drift(drift) => self.take_drift(drift),
+            Record::Delivered { numbers } => {
+                // What is still being repaired is said again, once it is.
+                let open = |number| self.entries.values().any(|entry| entry.drift == Some(number));
+                self.drift.retain(|drift| !numbers.contains(&drift.number) || open(drift.number));
+            }
+            Record::Counted { reports, drift, change, floor } => {
+                self.reports = self.reports.max(reports);
+                self.last_drift = self.last_drift.max(drift);
+                self.last_change = self.last_change.max(change);
+                self.floor = self.floor.max(floor);
+            }
+        }
+    }
+
+    fn take_drift(&mut self, drift: Drift) {
+        self.last_drift = self.last_drift.max(drift.number);
+        match self.drift.iter_mut().find(|known| known.number == drift.number) {
+            Some(known) => *known = drift,
+            None => self.drift.push_back(drift),
+        }
+        while self.drift.len() > MOST_DRIFT {
+            self.drift.pop_front();
+        }
+    }
+
+    /// The records from which this comes out again.
+    fn records(&self) -> Vec<Record> {
+        let mut records = vec![Record::Counted {
+            reports: self.reports,
+            drift: self.last_drift,
+            change: self.last_change,
+            floor: self.floor,
+        }];
+        // The time floor is in the counters already.
+        let accepted = self.accepted.clone().map(|frame| Record::Accepted { frame, issued: i64::MIN });
+        records.extend(accepted);
+        if !self.carried.is_empty() {
+            records.push(Record::Carried { resources: self.carried.clone() });
+        }
+        records.extend(self.entries.values().cloned().map(|entry| Record::Entry(Box::new(entry))));
+        records.extend(self.drift.iter().cloned().map(Record::Drift));
+        records
     }
 }

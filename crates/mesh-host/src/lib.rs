@@ -8,6 +8,7 @@
 pub mod cli;
 pub mod failure;
 pub mod host;
+mod http;
 pub mod intake;
 pub mod join;
 pub mod keys;
@@ -18,5 +19,8 @@ pub mod machine;
 pub mod paths;
 pub mod reconcile;
 pub mod report;
+pub mod run;
+pub mod service;
+pub mod status;
 pub mod step;
 pub mod uplink;

@@ -10,8 +10,11 @@ pub mod files;
 pub mod packages;
 pub mod routes;
 pub mod units;
+pub mod watch;
 
-use std::rc::Rc;
+use std::{path::PathBuf, rc::Rc};
+
+use crate::paths::Paths;
 
 /// Everything the host can see and touch.
 #[derive(Clone)]
@@ -26,6 +29,22 @@ pub struct Machine {
     pub engine: Rc<dyn engine::Engine>,
     /// The wall clock.
     pub clock: Rc<dyn Clock>,
+}
+
+impl Machine {
+    /// This machine.
+    pub fn real(paths: &Paths) -> Self {
+        let units: Rc<dyn units::Units> = Rc::new(units::RealUnits::default());
+        let images = engine::images::ImageStore::new(&paths.bundle(), &paths.images());
+        let sockets = engine::socket::SOCKETS.iter().map(PathBuf::from).collect();
+        Self {
+            files: Rc::new(files::RealFiles::new(paths.root(), &paths.saved())),
+            packages: Rc::new(packages::RealPackages::new(paths.root())),
+            engine: Rc::new(engine::socket::EngineSocket::new(sockets, Some(Rc::clone(&units)), images)),
+            units,
+            clock: Rc::new(SystemClock),
+        }
+    }
 }
 
 /// The time of day.

@@ -45,6 +45,11 @@ impl Paths {
         self.state().join("saved")
     }
 
+    /// Images that were given beside the bundle's.
+    pub fn images(&self) -> PathBuf {
+        self.state().join("images")
+    }
+
     /// Secrets that the bootstrap generated.
     pub fn secrets(&self) -> PathBuf {
         self.state().join("secrets")

@@ -1,1 +1,52 @@
 //! Makes the machine as declared: order, clashes, removal, steps, drift. Pure where it decides.
+//!
+//! A round looks at everything. Removal comes first, in the reverse order of application; then the resources in their
+//! order. Before a step is taken the ledger has it, so that a host that was killed goes on where it was. Called by
+//! [`crate::host`] only.
+
+pub mod claims;
+pub mod order;
+mod plan;
+mod prepare;
+mod round;
+
+use std::collections::BTreeMap;
+
+use mesh_ids::ResourceId;
+use mesh_wire::{Resource, UnreadableResource};
+pub use plan::{Plan, Planned, plan};
+pub use round::round;
+
+use crate::{failure::Failure, ledger::Origin, step::Step};
+
+/// A resource as declared, or why it cannot be read.
+pub type Declared = Result<Resource, UnreadableResource>;
+
+/// What the machine should be.
+#[derive(Debug, Clone, Copy)]
+pub struct Desired<'a> {
+    /// By its bundle.
+    pub carried: &'a [Declared],
+    /// By the mesh; `None` where that is not known: then nothing assigned is touched.
+    pub assigned: Option<&'a [Declared]>,
+    /// Whether the declaration is past its time: then nothing assigned is removed.
+    pub stale: bool,
+    /// Seconds since 1970-01-01 UTC.
+    pub now: i64,
+}
+
+/// What a round did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// What is as declared now, in order.
+    pub applied: Vec<(Origin, ResourceId)>,
+    /// What is not, and why. By origin and id; an id that could not be read is `resource 3`.
+    pub failed: BTreeMap<(Origin, String), Failure>,
+    /// How many steps were taken.
+    pub steps: usize,
+    /// How many of the resources had drifted.
+    pub drifted: usize,
+}
+
+/// Hears of every step before it is taken.
+pub type Progress<'a> = &'a mut dyn FnMut(Origin, &ResourceId, &Step);

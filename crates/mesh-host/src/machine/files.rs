@@ -1,9 +1,13 @@
 //! Files and directories. Never follows a symbolic link at the end of a path, never leaves a half-written file.
 
+mod names;
+mod real;
+
 use std::{fmt, rc::Rc};
 
 use mesh_ids::Digest;
 use mesh_wire::kinds::Mode;
+pub use real::RealFiles;
 use serde::{Deserialize, Serialize};
 
 use super::Machine;
@@ -152,6 +156,19 @@ impl fmt::Display for FileStep {
 }
 
 impl FileStep {
+    /// What it touches.
+    pub fn path(&self) -> &str {
+        match self {
+            Self::Write(Write { path, .. })
+            | Self::Restore { path, .. }
+            | Self::Keep(path)
+            | Self::SetMeta(path, _)
+            | Self::MakeDirectory(path, _)
+            | Self::RemoveFile(path)
+            | Self::RemoveDirectory(path) => path,
+        }
+    }
+
     /// Does it.
     pub fn apply(&self, machine: &Machine) -> Result<(), Failure> {
         let files = &machine.files;

@@ -1,8 +1,11 @@
 //! The package manager (dpkg and apt), by argument vectors. Touches no source list of the machine.
 
+mod real;
+
 use std::{collections::BTreeMap, fmt};
 
 use async_trait::async_trait;
+pub use real::RealPackages;
 
 use super::Machine;
 use crate::failure::Failure;

@@ -1,8 +1,12 @@
 //! systemd, over D-Bus. Knows units by name; never writes their files ([`super::files`] does) and never decides.
 
+mod real;
+mod watch;
+
 use std::fmt;
 
 use async_trait::async_trait;
+pub use real::RealUnits;
 
 use super::Machine;
 use crate::failure::Failure;

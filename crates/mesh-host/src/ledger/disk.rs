@@ -1,0 +1,121 @@
+//! Where the ledger's file is. A trait, so that a test can lose what was not synced.
+
+use std::{
+    fs::{self, DirBuilder, File, OpenOptions},
+    io::{self, Write as _},
+    os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _},
+    path::PathBuf,
+};
+
+/// One file that is appended to, or replaced whole.
+pub trait Disk {
+    /// The whole file; none where there is none.
+    fn read(&mut self) -> io::Result<Option<Vec<u8>>>;
+    /// Appends. Not durable until [`Self::sync`].
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
+    /// Cuts the file to this length. Not durable until [`Self::sync`].
+    fn truncate(&mut self, length: u64) -> io::Result<()>;
+    /// Makes durable what was appended.
+    fn sync(&mut self) -> io::Result<()>;
+    /// Replaces the whole file: afterwards the old or the new one is there, whole; the new one once this returned.
+    fn replace(&mut self, bytes: &[u8]) -> io::Result<()>;
+    /// Gives the file a second name, under which a person can look at it once it was replaced.
+    fn set_aside(&mut self) -> io::Result<()>;
+    /// Whether the file is still the one this process last read or wrote.
+    fn is_ours(&mut self) -> io::Result<bool>;
+}
+
+/// A file `journal` in a folder of its own, mode 0700.
+#[derive(Debug)]
+pub struct Folder {
+    folder: PathBuf,
+    file: Option<File>,
+    length: u64,
+}
+
+impl Folder {
+    /// The ledger in this folder.
+    pub fn new(folder: PathBuf) -> Self {
+        Self { folder, file: None, length: 0 }
+    }
+
+    fn journal(&self) -> PathBuf {
+        self.folder.join("journal")
+    }
+
+    fn open(&mut self) -> io::Result<&mut File> {
+        if self.file.is_none() {
+            self.file = Some(OpenOptions::new().append(true).open(self.journal())?);
+        }
+        self.file.as_mut().ok_or_else(|| io::Error::other("the ledger is not open"))
+    }
+
+    fn sync_folder(&self) -> io::Result<()> {
+        File::open(&self.folder)?.sync_all()
+    }
+}
+
+impl Disk for Folder {
+    fn read(&mut self) -> io::Result<Option<Vec<u8>>> {
+        self.file = None;
+        match fs::read(self.journal()) {
+            Ok(bytes) => {
+                self.length = bytes.len() as u64;
+                self.open()?;
+                Ok(Some(bytes))
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.open()?.write_all(bytes)?;
+        self.length += bytes.len() as u64;
+        Ok(())
+    }
+
+    fn truncate(&mut self, length: u64) -> io::Result<()> {
+        self.open()?.set_len(length)?;
+        self.length = length;
+        Ok(())
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.open()?.sync_data()
+    }
+
+    fn replace(&mut self, bytes: &[u8]) -> io::Result<()> {
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
+        let new = self.folder.join("journal.new");
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        self.file = None;
+        fs::rename(&new, self.journal())?;
+        self.sync_folder()?;
+        if let Some(parent) = self.folder.parent() {
+            // The folder itself may be new.
+            File::open(parent)?.sync_all()?;
+        }
+        self.length = bytes.len() as u64;
+        self.open()?;
+        Ok(())
+    }
+
+    fn set_aside(&mut self) -> io::Result<()> {
+        for number in 1..1000 {
+            let aside = self.folder.join(format!("journal.unreadable-{number}"));
+            if !aside.exists() {
+                return fs::hard_link(self.journal(), aside);
+            }
+        }
+        Err(io::Error::other("there are a thousand unreadable ledgers beside it"))
+    }
+
+    fn is_ours(&mut self) -> io::Result<bool> {
+        let there = self.journal().metadata()?;
+        let ours = self.open()?.metadata()?;
+        Ok((there.ino(), there.len()) == (ours.ino(), self.length))
+    }
+}

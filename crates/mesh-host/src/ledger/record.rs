@@ -1,0 +1,140 @@
+//! What the ledger remembers, one record at a time. Every released form stays readable (`tests/ledger/`).
+
+use std::{collections::BTreeMap, fmt, str::FromStr as _};
+
+use mesh_ids::{Digest, Position, ResourceId};
+use mesh_wire::{Drift, Resource, Signed};
+use serde::{Deserialize, Serialize};
+
+/// Who put a resource on the machine. Neither removes the other's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Origin {
+    /// The bundle, or a file on the machine.
+    Carried,
+    /// The mesh.
+    Assigned,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Carried => "carried",
+            Self::Assigned => "assigned",
+        })
+    }
+}
+
+/// What is remembered of one resource, from before it is first touched until it is removed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Whose it is.
+    pub origin: Origin,
+    /// What is, or is being, applied.
+    pub resource: Resource,
+    /// Whether that is complete: not so from before the first step until after the last one.
+    pub complete: bool,
+    /// What stood there before, in the form of its kind.
+    pub before: serde_json::Value,
+    /// Its place in the order of application: what is removed is removed in the reverse of it.
+    pub place: u64,
+    /// The number of its last change. Rises over all resources, so that two are never the same.
+    pub changed: u64,
+    /// Of the resources it is restarted for: the change each of them had when it was last started.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub seen: BTreeMap<ResourceId, u64>,
+    /// Whether a restart was begun and is not known to be done.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub restarting: bool,
+    /// The drift that is being repaired, by number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drift: Option<u64>,
+}
+
+/// Something to remember.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Record {
+    /// A declaration was accepted.
+    Accepted {
+        /// The frame as it arrived. It verified, so it is JSON.
+        frame: String,
+        /// When it was issued.
+        issued: i64,
+    },
+    /// The mesh was left: nothing is assigned, and its clock says nothing any more.
+    Left,
+    /// What the machine carries.
+    Carried {
+        /// All of it, in order.
+        resources: Vec<Resource>,
+    },
+    /// A resource is about to be touched, or removed.
+    Entry(Box<Entry>),
+    /// Every step of a resource is done.
+    Completed {
+        /// Whose.
+        origin: Origin,
+        /// Which.
+        id: ResourceId,
+        /// As in [`Entry::seen`].
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        seen: BTreeMap<ResourceId, u64>,
+    },
+    /// A resource is gone, and what stood there before is back.
+    Removed {
+        /// Whose.
+        origin: Origin,
+        /// Which.
+        id: ResourceId,
+    },
+    /// Something was found other than declared; said again when it is put right.
+    Drift(Drift),
+    /// The broker confirmed a report that said these drifts as they are known now.
+    Delivered {
+        /// Their numbers.
+        numbers: Vec<u64>,
+    },
+    /// Numbers that are taken.
+    Counted {
+        /// Of reports.
+        #[serde(default)]
+        reports: u64,
+        /// Of drift.
+        #[serde(default)]
+        drift: u64,
+        /// Of changes.
+        #[serde(default)]
+        change: u64,
+        /// The earliest it can be, in seconds since 1970-01-01 UTC.
+        #[serde(default)]
+        floor: i64,
+    },
+}
+
+/// The position in a frame, without judging it: only for a ledger that cannot be read.
+pub(super) fn position_in(frame: &str) -> Option<Position> {
+    #[derive(Deserialize)]
+    struct Placed {
+        epoch: u64,
+        generation: u64,
+        sequence: u64,
+    }
+    let signed: Signed = serde_json::from_str(frame).ok()?;
+    let placed: Placed = serde_json::from_slice(&signed.declaration).ok()?;
+    Some(Position {
+        epoch: mesh_ids::Epoch::new(placed.epoch),
+        generation: mesh_ids::Generation::new(placed.generation),
+        sequence: mesh_ids::Sequence::new(placed.sequence),
+    })
+}
+
+/// Collects the digests in a value, whatever the kind that wrote it.
+pub(super) fn digests_in(value: &serde_json::Value, found: &mut Vec<Digest>) {
+    match value {
+        serde_json::Value::String(text) => found.extend(Digest::from_str(text)),
+        serde_json::Value::Array(values) => values.iter().for_each(|value| digests_in(value, found)),
+        serde_json::Value::Object(members) => members.values().for_each(|value| digests_in(value, found)),
+        _ => {}
+    }
+}

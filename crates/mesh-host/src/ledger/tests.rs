@@ -1,0 +1,1 @@
+//! Crash images and corruption of the ledger.

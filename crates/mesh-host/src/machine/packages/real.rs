@@ -1,0 +1,188 @@
+//! The machine's dpkg and apt.
+//!
+//! What is installed is read from dpkg's own status file, and read again only when that changed. Installing goes through
+//! apt-get with nobody to ask; a folder of packages becomes the only source, in a configuration of its own.
+
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, HashMap},
+    fs, io,
+    os::unix::fs::MetadataExt as _,
+    path::{Path, PathBuf},
+    process::{Output, Stdio},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use tokio::{process::Command, time::timeout};
+
+use super::Packages;
+use crate::failure::{During as _, Failure};
+
+/// For installing and removing; downloads included.
+const PATIENCE: Duration = Duration::from_secs(15 * 60);
+/// What is kept of what a program said when it failed.
+const MOST_WORDS: usize = 600;
+
+/// The machine's dpkg and apt.
+#[derive(Debug)]
+pub struct RealPackages {
+    root: PathBuf,
+    status: RefCell<Status>,
+}
+
+#[derive(Debug, Default)]
+struct Status {
+    stamp: Option<(u64, u64, i64, i64)>,
+    installed: HashMap<String, String>,
+}
+
+impl RealPackages {
+    /// The packages of the machine under `root`.
+    pub fn new(root: &Path) -> Self {
+        Self { root: root.to_owned(), status: RefCell::default() }
+    }
+
+    fn refresh(&self) -> io::Result<()> {
+        let path = self.root.join("var/lib/dpkg/status");
+        let found = fs::metadata(&path)?;
+        let stamp = Some((found.ino(), found.size(), found.mtime(), found.mtime_nsec()));
+        let mut status = self.status.borrow_mut();
+        if status.stamp != stamp {
+            status.installed = installed(&String::from_utf8_lossy(&fs::read(&path)?));
+            status.stamp = stamp;
+        }
+        Ok(())
+    }
+
+    /// A private configuration of apt whose only source is this folder.
+    fn configure(&self, folder: &str) -> io::Result<Vec<String>> {
+        let place = self.root.join("run/mesh-host/apt");
+        fs::create_dir_all(place.join("lists/partial"))?;
+        fs::create_dir_all(place.join("archives/partial"))?;
+        fs::write(place.join("sources.list"), format!("deb [trusted=yes] file:{folder} ./\n"))?;
+        let place = place.display();
+        let options = [
+            format!("Dir::Etc::SourceList={place}/sources.list"),
+            "Dir::Etc::SourceParts=-".to_owned(),
+            format!("Dir::State::Lists={place}/lists"),
+            format!("Dir::Cache::Archives={place}/archives"),
+            "Dir::Cache::PkgCache=".to_owned(),
+            "Dir::Cache::SrcPkgCache=".to_owned(),
+            // The folder may be readable by root alone.
+            "APT::Sandbox::User=root".to_owned(),
+        ];
+        Ok(options.into_iter().flat_map(|option| ["-o".to_owned(), option]).collect())
+    }
+}
+
+/// The installed packages of dpkg's status file, with their versions.
+fn installed(status: &str) -> HashMap<String, String> {
+    let mut found = HashMap::new();
+    for paragraph in status.split("\n\n") {
+        let field = |name: &str| paragraph.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+        if let (Some(name), Some("install ok installed" | "hold ok installed"), Some(version)) =
+            (field("Package:"), field("Status:"), field("Version:"))
+        {
+            found.insert(name.to_owned(), version.to_owned());
+        }
+    }
+    found
+}
+
+async fn run(arguments: &[String]) -> Result<(), Failure> {
+    let Output { status, stdout, stderr } = {
+        let running = Command::new("apt-get")
+            .args(arguments)
+            .env_clear()
+            .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+            .env("DEBIAN_FRONTEND", "noninteractive")
+            .env("DEBIAN_PRIORITY", "critical")
+            .env("APT_LISTCHANGES_FRONTEND", "none")
+            .env("NEEDRESTART_MODE", "l")
+            .env("LC_ALL", "C.UTF-8")
+            .stdin(Stdio::null())
+            .kill_on_drop(true)
+            .output();
+        let ended = timeout(PATIENCE, running).await;
+        let ended = ended.map_err(|_| Failure::new("apt-get took longer than 15 minutes"))?;
+        ended.during("run apt-get")?
+    };
+    if status.success() {
+        return Ok(());
+    }
+    let said = if stderr.iter().all(u8::is_ascii_whitespace) { stdout } else { stderr };
+    let said = String::from_utf8_lossy(&said);
+    let said: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let said = said.join("; ");
+    let start = said.char_indices().rev().take(MOST_WORDS).last().map_or(0, |(at, _)| at);
+    Err(Failure::new(format!("apt-get failed: {}", &said[start..])))
+}
+
+fn arguments(options: &[String], command: &str, names: &[String]) -> Vec<String> {
+    let fixed = [
+        "-q",
+        "-y",
+        "--no-install-recommends",
+        "-o",
+        "DPkg::Lock::Timeout=120",
+        "-o",
+        "Dpkg::Options::=--force-confdef",
+        "-o",
+        "Dpkg::Options::=--force-confold",
+        "-o",
+        "Dpkg::Use-Pty=0",
+    ];
+    let mut arguments: Vec<String> = fixed.into_iter().map(str::to_owned).collect();
+    arguments.extend(options.iter().cloned());
+    arguments.push(command.to_owned());
+    if !names.is_empty() {
+        arguments.push("--".to_owned());
+        arguments.extend(names.iter().cloned());
+    }
+    arguments
+}
+
+#[async_trait(?Send)]
+impl Packages for RealPackages {
+    async fn look(&self, names: &[String]) -> Result<BTreeMap<String, Option<String>>, Failure> {
+        self.refresh().during("read what dpkg has installed")?;
+        let status = self.status.borrow();
+        Ok(names.iter().map(|name| (name.clone(), status.installed.get(name).cloned())).collect())
+    }
+
+    async fn install(&self, names: &[String], repository: Option<&str>) -> Result<(), Failure> {
+        match repository {
+            Some(folder) => {
+                let options = self.configure(folder).during("configure apt for the folder")?;
+                run(&arguments(&options, "update", &[])).await?;
+                run(&arguments(&options, "install", names)).await
+            }
+            None => match run(&arguments(&[], "install", names)).await {
+                Ok(()) => Ok(()),
+                // The lists may be missing or old.
+                Err(_) => {
+                    run(&arguments(&[], "update", &[])).await?;
+                    run(&arguments(&[], "install", names)).await
+                }
+            },
+        }
+    }
+
+    async fn remove(&self, names: &[String]) -> Result<(), Failure> {
+        run(&arguments(&[], "remove", names)).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_installed_counts() {
+        let status = "Package: a\nStatus: install ok installed\nVersion: 1\nDescription: x\n y\n\nPackage: b\nStatus: deinstall ok config-files\nVersion: 2\n\nPackage: c\nStatus: hold ok installed\nVersion: 3\n";
+        let found = installed(status);
+        assert_eq!(found.get("a").map(String::as_str), Some("1"));
+        assert!(!found.contains_key("b") && found.contains_key("c"));
+    }
+}

@@ -1,0 +1,128 @@
+//! Which resources want the same thing of the machine. The first keeps it; the others are told whose it is. Pure.
+
+use std::collections::BTreeMap;
+
+use mesh_wire::Resource;
+
+use crate::{failure::Failure, for_kind, kinds::Claim, kinds::Kind, ledger::Origin};
+
+/// What only the host itself may touch. What the machine carries may lie beside it.
+const HOSTS_OWN: [&str; 8] = [
+    "/var/lib/mesh-host/identity",
+    "/var/lib/mesh-host/link.json",
+    "/var/lib/mesh-host/ledger",
+    "/var/lib/mesh-host/saved",
+    "/var/lib/mesh-host/secrets",
+    "/run/mesh-host",
+    "/usr/local/bin/mesh-host",
+    "/etc/systemd/system/mesh-host.service",
+];
+
+/// A resource that wants something.
+#[derive(Debug, Clone, Copy)]
+pub struct Claimant<'a> {
+    /// Whose it is.
+    pub origin: Origin,
+    /// What it is.
+    pub resource: &'a Resource,
+    /// Whether the ledger has it already: then it keeps what it has.
+    pub held: bool,
+}
+
+/// For every resource that has to yield, by its place in the list: why.
+pub fn clashes(claimants: &[Claimant<'_>]) -> BTreeMap<usize, Failure> {
+    let mut places: Vec<usize> = (0..claimants.len()).collect();
+    places.sort_by_key(|place| (claimants[*place].origin, !claimants[*place].held, *place));
+    let mut owners: BTreeMap<Claim, usize> = BTreeMap::new();
+    let mut clashes = BTreeMap::new();
+    for place in places {
+        // A kind this host does not know claims nothing; it is refused when it is looked at.
+        let claims = claims(claimants[place].resource).unwrap_or_default();
+        if let Some(claim) = claims.iter().find(|claim| is_the_hosts_own(claim)) {
+            clashes.insert(place, Failure::new(format!("the {claim} is the host's own")));
+        } else if let Some((claim, owner)) = claims.iter().find_map(|c| owners.get(c).map(|owner| (c, owner)))
+        {
+            let Claimant { origin, resource, .. } = claimants[*owner];
+            let words =
+                format!("the {claim} belongs to {} ({origin}): one of the two has to yield", resource.id);
+            clashes.insert(place, Failure::new(words));
+        } else {
+            owners.extend(claims.into_iter().map(|claim| (claim, place)));
+        }
+    }
+    clashes
+}
+
+fn claims(resource: &Resource) -> Result<Vec<Claim>, Failure> {
+    for_kind!(&resource.spec, |K, spec| Ok(K::claims(spec)))
+}
+
+fn is_the_hosts_own(claim: &Claim) -> bool {
+    let claimed = claim.to_string();
+    let Some(path) = claimed.strip_prefix("path ") else { return false };
+    HOSTS_OWN
+        .iter()
+        .any(|own| path == *own || path.strip_prefix(own).is_some_and(|rest| rest.starts_with('/')))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mesh_wire::kinds::{Content, FileSpec, Mode, UnitSpec};
+
+    fn file(id: &str, path: &str) -> Resource {
+        let spec = FileSpec {
+            path: path.to_owned(),
+            content: Content::Text(String::new()),
+            mode: Mode::new(0o644),
+            owner: "root".to_owned(),
+            group: "root".to_owned(),
+        };
+        Resource { id: id.parse().expect("an id"), after: Vec::new(), spec: spec.into() }
+    }
+
+    fn words(claimants: &[(Origin, &Resource, bool)]) -> Vec<(usize, String)> {
+        let list: Vec<Claimant<'_>> = claimants
+            .iter()
+            .map(|(origin, resource, held)| Claimant { origin: *origin, resource, held: *held })
+            .collect();
+        clashes(&list).into_iter().map(|(place, failure)| (place, failure.to_string())).collect()
+    }
+
+    #[test]
+    fn what_is_carried_keeps_what_it_has() {
+        let (ours, theirs) = (file("ours", "/etc/a"), file("theirs", "/etc/a"));
+        let clash = words(&[(Origin::Assigned, &theirs, true), (Origin::Carried, &ours, false)]);
+        let why = "the path /etc/a belongs to ours (carried): one of the two has to yield";
+        assert_eq!(clash, [(0, why.to_owned())]);
+    }
+
+    #[test]
+    fn within_a_list_who_has_it_already_keeps_it() {
+        let (new, old) = (file("new", "/etc/a"), file("old", "/etc/a"));
+        assert_eq!(words(&[(Origin::Assigned, &new, false), (Origin::Assigned, &old, true)])[0].0, 0);
+        assert_eq!(words(&[(Origin::Assigned, &new, false), (Origin::Assigned, &old, false)])[0].0, 1);
+    }
+
+    #[test]
+    fn a_file_and_the_unit_it_would_be_clash() {
+        let unit = UnitSpec {
+            name: "hello.service".to_owned(),
+            content: None,
+            enabled: None,
+            active: None,
+            restart_on: Vec::new(),
+        };
+        let unit = Resource { id: "u".parse().expect("an id"), after: Vec::new(), spec: unit.into() };
+        let file = file("f", "/etc/systemd/system/hello.service");
+        assert_eq!(words(&[(Origin::Assigned, &unit, false), (Origin::Assigned, &file, false)]).len(), 1);
+    }
+
+    #[test]
+    fn nobody_may_declare_what_is_the_hosts_own() {
+        for path in ["/var/lib/mesh-host/ledger/journal", "/usr/local/bin/mesh-host"] {
+            assert_eq!(words(&[(Origin::Carried, &file("f", path), false)]).len(), 1, "{path}");
+        }
+        assert!(words(&[(Origin::Carried, &file("f", "/var/lib/mesh-host/store.conf"), false)]).is_empty());
+    }
+}

@@ -1,0 +1,473 @@
+//! One round: what is no longer declared goes, what is declared comes, in order; the ledger knows of every step first.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use mesh_ids::ResourceId;
+use mesh_wire::{Drift, Resource, Spec};
+
+use super::{
+    Declared, Desired, Outcome, Progress,
+    claims::{Claimant, clashes},
+    order::{order, waits_for},
+    prepare::{Prepared, is_same_thing, prepare, prepare_removal},
+};
+use crate::{
+    failure::Failure,
+    ledger::{Entry, Ledger, Memory, Origin, Record},
+    machine::{
+        Machine,
+        files::{FileStep, Write},
+        units::UnitStep,
+    },
+    step::Step,
+};
+
+type Key = (Origin, ResourceId);
+type Failed = BTreeMap<(Origin, String), Failure>;
+
+/// A resource that is to be looked at.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Todo<'a> {
+    pub(super) origin: Origin,
+    pub(super) resource: &'a Resource,
+}
+
+impl Todo<'_> {
+    fn key(&self) -> Key {
+        (self.origin, self.resource.id.clone())
+    }
+}
+
+/// What has to be removed, in the order of removal: the reverse of that of application.
+pub(super) fn removals(memory: &Memory, desired: &Desired<'_>) -> Vec<Key> {
+    let lists = [(Origin::Carried, Some(desired.carried)), (Origin::Assigned, desired.assigned)];
+    let mut gone: Vec<&Entry> = Vec::new();
+    for (origin, list) in lists {
+        let Some(list) = list else { continue };
+        let declared: BTreeMap<&str, Option<&Spec>> = list
+            .iter()
+            .map(|declared| match declared {
+                Ok(resource) => (resource.id.as_str(), Some(&resource.spec)),
+                // Nothing is removed because it could not be read.
+                Err(unreadable) => (unreadable.id.as_str(), None),
+            })
+            .collect();
+        let stays = |entry: &Entry| match declared.get(entry.resource.id.as_str()) {
+            Some(Some(spec)) => is_same_thing(entry, spec),
+            Some(None) => true,
+            None => false,
+        };
+        gone.extend(memory.entries.values().filter(|entry| entry.origin == origin && !stays(entry)));
+    }
+    gone.sort_by_key(|entry| std::cmp::Reverse(entry.place));
+    gone.into_iter().map(|entry| (entry.origin, entry.resource.id.clone())).collect()
+}
+
+/// What is to be applied, in order, and what cannot be.
+pub(super) fn sequence<'a>(lists: &[(Origin, &'a [Declared])], memory: &Memory) -> (Vec<Todo<'a>>, Failed) {
+    let mut failed = Failed::new();
+    let mut todo: Vec<Todo<'a>> = Vec::new();
+    for (origin, list) in lists {
+        let mut unreadable = BTreeSet::new();
+        for declared in list.iter().filter_map(|declared| declared.as_ref().err()) {
+            unreadable.insert(declared.id.as_str());
+            failed.insert((*origin, declared.id.clone()), Failure::new(declared.reason.clone()));
+        }
+        let resources: Vec<&Resource> = list.iter().filter_map(|declared| declared.as_ref().ok()).collect();
+        let order = order(&resources, &unreadable);
+        for (place, why) in order.refused {
+            failed.insert((*origin, resources[place].id.to_string()), Failure::new(why));
+        }
+        todo.extend(order.sequence.iter().map(|place| Todo { origin: *origin, resource: resources[*place] }));
+    }
+    let claimants: Vec<Claimant<'_>> = todo
+        .iter()
+        .map(|todo| Claimant {
+            origin: todo.origin,
+            resource: todo.resource,
+            held: memory.entries.contains_key(&todo.key()),
+        })
+        .collect();
+    for (place, why) in clashes(&claimants) {
+        failed.insert((todo[place].origin, todo[place].resource.id.to_string()), why);
+    }
+    (todo, failed)
+}
+
+/// Makes the machine as declared. Fails only where the ledger does: what a resource fails with is in the outcome.
+pub async fn round(
+    machine: &Machine,
+    ledger: &mut Ledger,
+    desired: Desired<'_>,
+    progress: Progress<'_>,
+) -> Result<Outcome, Failure> {
+    machine.units.new_round();
+    machine.engine.new_round();
+    let mut round =
+        Round { machine, ledger, desired, progress, outcome: Outcome::default(), reload_due: false };
+    round.remove_all().await?;
+    let lists =
+        [(Origin::Carried, desired.carried), (Origin::Assigned, desired.assigned.unwrap_or_default())];
+    let (todo, failed) = sequence(&lists, round.ledger.memory());
+    round.outcome.failed.extend(failed);
+    let mut rest = todo.as_slice();
+    while !rest.is_empty() {
+        rest = round.apply_some(rest).await?;
+    }
+    round.ledger.commit()?;
+    Ok(round.outcome)
+}
+
+struct Round<'a> {
+    machine: &'a Machine,
+    ledger: &'a mut Ledger,
+    desired: Desired<'a>,
+    progress: Progress<'a>,
+    outcome: Outcome,
+    /// Whether systemd has to read its unit files again before the next unit is started.
+    reload_due: bool,
+}
+
+/// A resource with steps to take.
+struct Job<'a> {
+    todo: Todo<'a>,
+    rank: Rank,
+    prepared: Prepared,
+    failed: Option<Failure>,
+}
+
+/// Jobs of the first three ranks are taken together, rank by rank: many files cost one sync, many units one reload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Rank {
+    Directory,
+    File,
+    Unit,
+    Alone,
+}
+
+impl Rank {
+    fn of(resource: &Resource) -> Self {
+        match resource.spec {
+            Spec::Directory(_) => Self::Directory,
+            Spec::File(_) => Self::File,
+            Spec::Unit(_) => Self::Unit,
+            _ => Self::Alone,
+        }
+    }
+}
+
+impl<'a> Round<'a> {
+    async fn remove_all(&mut self) -> Result<(), Failure> {
+        for key in removals(self.ledger.memory(), &self.desired) {
+            if self.desired.stale && key.0 == Origin::Assigned {
+                let why = "it is no longer declared, but the declaration is stale (past its time): nothing is removed";
+                self.fail(&key, Failure::new(why));
+                continue;
+            }
+            if let Err(why) = self.remove(&key).await? {
+                self.fail(&key, why.during("remove it"));
+            }
+        }
+        // What failed to be read again fails the unit that needs it, when that is started.
+        let _ = self.reload_if_due().await;
+        self.ledger.commit()?;
+        let needed = self.ledger.memory().digests();
+        if let Err(why) = self.machine.files.forget_kept_but(&needed) {
+            tracing::warn!(%why, "what was kept and is no longer needed could not be removed");
+        }
+        Ok(())
+    }
+
+    async fn remove(&mut self, key: &Key) -> Result<Result<(), Failure>, Failure> {
+        let entry = self.ledger.memory().entries[key].clone();
+        let steps = match prepare_removal(self.machine, &entry).await {
+            Ok(steps) => steps,
+            Err(why) => return Ok(Err(why)),
+        };
+        if entry.complete && !steps.is_empty() {
+            self.ledger.write([Record::Entry(Box::new(Entry { complete: false, ..entry }))])?;
+            self.ledger.commit()?;
+        }
+        for step in &steps {
+            if let Err(why) = self.take(key, step).await {
+                return Ok(Err(why));
+            }
+        }
+        self.ledger.write([Record::Removed { origin: key.0, id: key.1.clone() }])?;
+        Ok(Ok(()))
+    }
+
+    /// Applies the first of these, and with it as many as can be taken together; returns the others.
+    async fn apply_some<'t>(&mut self, todo: &'t [Todo<'a>]) -> Result<&'t [Todo<'a>], Failure> {
+        let mut jobs: Vec<Job<'a>> = Vec::new();
+        let mut taken = 0;
+        for next in todo {
+            if !self.joins(next, &jobs) {
+                break;
+            }
+            taken += 1;
+            let key = next.key();
+            if self.outcome.failed.contains_key(&(key.0, key.1.to_string())) {
+                continue;
+            }
+            if let Some(blocking) = self.blocking(next) {
+                self.fail(&key, Failure::new(format!("it waits for {blocking}, which failed")));
+                continue;
+            }
+            match prepare(self.machine, self.ledger.memory(), next.origin, next.resource, &BTreeSet::new())
+                .await
+            {
+                Err(why) => self.fail(&key, why),
+                Ok(prepared) if prepared.steps.is_empty() => self.settle(next, prepared)?,
+                Ok(prepared) => {
+                    let rank = Rank::of(next.resource);
+                    if rank == Rank::Alone && !jobs.is_empty() {
+                        // It was only looked at: its turn comes once these are applied.
+                        taken -= 1;
+                        break;
+                    }
+                    self.intend(next, &prepared)?;
+                    jobs.push(Job { todo: *next, rank, prepared, failed: None });
+                    if rank == Rank::Alone {
+                        break;
+                    }
+                }
+            }
+        }
+        self.ledger.commit()?;
+        self.run(&mut jobs).await;
+        for job in jobs {
+            self.finish(job).await?;
+        }
+        Ok(&todo[taken..])
+    }
+
+    /// Whether a resource may be taken together with these: what it waits for is settled, or of a lower rank.
+    fn joins(&self, next: &Todo<'_>, jobs: &[Job<'_>]) -> bool {
+        let rank = Rank::of(next.resource);
+        waits_for(next.resource).all(|needed| {
+            jobs.iter()
+                .filter(|job| job.todo.origin == next.origin && job.todo.resource.id == *needed)
+                .all(|job| job.rank < rank && rank != Rank::Alone)
+        })
+    }
+
+    /// Which failed resource this one waits for.
+    fn blocking(&self, todo: &Todo<'_>) -> Option<ResourceId> {
+        let failed = |id: &&ResourceId| self.outcome.failed.contains_key(&(todo.origin, id.to_string()));
+        waits_for(todo.resource).find(failed).cloned()
+    }
+
+    /// Remembers a resource that needs nothing.
+    fn settle(&mut self, todo: &Todo<'_>, prepared: Prepared) -> Result<(), Failure> {
+        let known = self.ledger.memory().entries.get(&todo.key());
+        let is_known = known.is_some_and(|entry| {
+            entry.complete && entry.resource == *todo.resource && entry.seen == prepared.seen
+        });
+        if !is_known {
+            // Adopted as it is, or declared otherwise to no effect, or completed before a kill.
+            let mut records = self.repaired(todo);
+            let changed = known.map(|entry| entry.changed);
+            let mut entry = self.entry(todo, prepared, changed);
+            entry.complete = true;
+            records.push(Record::Entry(Box::new(entry)));
+            self.ledger.write(records)?;
+        }
+        self.outcome.applied.push(todo.key());
+        Ok(())
+    }
+
+    /// Remembers what is about to be done, and what was found.
+    fn intend(&mut self, todo: &Todo<'_>, prepared: &Prepared) -> Result<(), Failure> {
+        let known = self.ledger.memory().entries.get(&todo.key());
+        let mut records = Vec::new();
+        let mut drift = known.and_then(|entry| entry.drift);
+        let found = prepared.drift();
+        if !found.is_empty() && drift.is_none() {
+            let number = self.ledger.memory().last_drift + 1;
+            tracing::info!(resource = %todo.resource.id, found = found.join("; "), "drift");
+            self.outcome.drifted += 1;
+            drift = Some(number);
+            records.push(Record::Drift(Drift {
+                number,
+                resource: todo.resource.id.clone(),
+                noticed_at: self.desired.now,
+                found,
+                repaired_at: None,
+            }));
+        }
+        let restarting =
+            prepared.steps.iter().any(Step::restarts) || known.is_some_and(|entry| entry.restarting);
+        let seen = known.map(|entry| entry.seen.clone()).unwrap_or_default();
+        let prepared =
+            Prepared { steps: Vec::new(), before: prepared.before.clone(), seen, was_applied: false };
+        let entry = Entry { restarting, drift, ..self.entry(todo, prepared, None) };
+        records.push(Record::Entry(Box::new(entry)));
+        self.ledger.write(records)
+    }
+
+    fn entry(&self, todo: &Todo<'_>, prepared: Prepared, changed: Option<u64>) -> Entry {
+        let memory = self.ledger.memory();
+        let place = memory.entries.get(&todo.key()).map(|entry| entry.place);
+        // A change has a number of its own, so the next place is above all earlier ones.
+        let changed = changed.unwrap_or_else(|| memory.next_change());
+        Entry {
+            origin: todo.origin,
+            resource: todo.resource.clone(),
+            complete: false,
+            before: prepared.before,
+            place: place.unwrap_or(changed),
+            changed,
+            seen: prepared.seen,
+            restarting: false,
+            drift: None,
+        }
+    }
+
+    /// Takes the steps of all jobs.
+    async fn run(&mut self, jobs: &mut [Job<'a>]) {
+        for rank in [Rank::Directory, Rank::File, Rank::Unit, Rank::Alone] {
+            let places: Vec<usize> = (0..jobs.len()).filter(|place| jobs[*place].rank == rank).collect();
+            for place in &places {
+                let blocking = waits_for(jobs[*place].todo.resource)
+                    .find(|id| jobs.iter().any(|job| job.failed.is_some() && job.todo.resource.id == **id));
+                if let Some(id) = blocking {
+                    jobs[*place].failed = Some(Failure::new(format!("it waits for {id}, which failed")));
+                }
+            }
+            // First everything up to the content of files, for all jobs; the contents together; then the rest.
+            let mut writes: Vec<(usize, Write)> = Vec::new();
+            let mut later: Vec<(usize, Step)> = Vec::new();
+            for place in places {
+                let steps = std::mem::take(&mut jobs[place].prepared.steps);
+                let mut written = false;
+                for step in steps {
+                    match step {
+                        Step::File(FileStep::Write(write)) => {
+                            written = true;
+                            writes.push((place, write));
+                        }
+                        step if written || matches!(step, Step::Unit(_)) => later.push((place, step)),
+                        step => self.take_for(jobs, place, &step).await,
+                    }
+                }
+            }
+            self.write(jobs, writes);
+            for (place, step) in later {
+                self.take_for(jobs, place, &step).await;
+            }
+        }
+        if let Err(why) = self.reload_if_due().await {
+            let units = jobs.iter_mut().filter(|job| job.rank == Rank::Unit && job.failed.is_none());
+            units.for_each(|job| job.failed = Some(why.clone()));
+        }
+    }
+
+    /// Writes the files of several jobs together.
+    fn write(&mut self, jobs: &mut [Job<'a>], mut writes: Vec<(usize, Write)>) {
+        writes.retain(|(place, _)| jobs[*place].failed.is_none());
+        for (place, write) in &writes {
+            let todo = jobs[*place].todo;
+            (self.progress)(todo.origin, &todo.resource.id, &Step::File(FileStep::Write(write.clone())));
+            self.reload_due |= touches_units(&write.path);
+        }
+        let (places, writes): (Vec<usize>, Vec<Write>) = writes.into_iter().unzip();
+        self.outcome.steps += writes.len();
+        for ((place, write), done) in places.iter().zip(&writes).zip(self.machine.files.write(&writes)) {
+            jobs[*place].failed = done.err().map(|why| why.during(format!("write {}", write.path)));
+        }
+    }
+
+    async fn take_for(&mut self, jobs: &mut [Job<'a>], place: usize, step: &Step) {
+        if jobs[place].failed.is_none() {
+            jobs[place].failed = self.take(&jobs[place].todo.key(), step).await.err();
+        }
+    }
+
+    /// Takes one step.
+    async fn take(&mut self, key: &Key, step: &Step) -> Result<(), Failure> {
+        (self.progress)(key.0, &key.1, step);
+        self.outcome.steps += 1;
+        match step {
+            Step::Unit(UnitStep::Reload) => {
+                self.reload_due = true;
+                return Ok(());
+            }
+            Step::Unit(UnitStep::Start(_) | UnitStep::Restart(..) | UnitStep::Enable(_)) => {
+                self.reload_if_due().await?;
+            }
+            Step::File(step) => self.reload_due |= touches_units(step.path()),
+            _ => {}
+        }
+        step.apply(self.machine).await
+    }
+
+    async fn reload_if_due(&mut self) -> Result<(), Failure> {
+        if !self.reload_due {
+            return Ok(());
+        }
+        self.reload_due = false;
+        Step::Unit(UnitStep::Reload).apply(self.machine).await
+    }
+
+    /// Looks again at what was applied, and remembers how it went.
+    async fn finish(&mut self, job: Job<'a>) -> Result<(), Failure> {
+        let todo = job.todo;
+        let key = todo.key();
+        let failed = match job.failed {
+            Some(why) => Some(why),
+            None => self.check(&todo).await.err(),
+        };
+        if let Some(why) = failed {
+            self.fail(&key, why);
+            return Ok(());
+        }
+        let mut records = self.repaired(&todo);
+        records.push(Record::Completed { origin: key.0, id: key.1.clone(), seen: job.prepared.seen });
+        self.ledger.write(records)?;
+        self.outcome.applied.push(key);
+        Ok(())
+    }
+
+    /// Whether the machine is as declared now.
+    async fn check(&self, todo: &Todo<'_>) -> Result<(), Failure> {
+        let mut memory = Memory::default();
+        if let Some(entry) = self.ledger.memory().entries.get(&todo.key()).cloned() {
+            // What it was restarted for is seen; whether it is as declared is the question.
+            let seen = BTreeMap::new();
+            memory.entries.insert(todo.key(), Entry { complete: true, restarting: false, seen, ..entry });
+        }
+        let left = prepare(self.machine, &memory, todo.origin, todo.resource, &BTreeSet::new()).await?;
+        let left: Vec<String> =
+            left.steps.iter().filter(|s| !s.restarts()).map(ToString::to_string).collect();
+        if left.is_empty() {
+            return Ok(());
+        }
+        Err(Failure::new(format!(
+            "it is not as declared after every step was taken; still to do: {}",
+            left.join("; ")
+        )))
+    }
+
+    /// The record that an earlier drift of this resource is put right, if there was one.
+    fn repaired(&self, todo: &Todo<'_>) -> Vec<Record> {
+        let memory = self.ledger.memory();
+        let number = memory.entries.get(&todo.key()).and_then(|entry| entry.drift);
+        let drift = number.and_then(|number| memory.drift.iter().find(|drift| drift.number == number));
+        drift
+            .map(|drift| Record::Drift(Drift { repaired_at: Some(self.desired.now), ..drift.clone() }))
+            .into_iter()
+            .collect()
+    }
+
+    fn fail(&mut self, key: &Key, why: Failure) {
+        self.outcome.failed.insert((key.0, key.1.to_string()), why);
+    }
+}
+
+/// Whether systemd has to read its unit files again when something at this path changed.
+fn touches_units(path: &str) -> bool {
+    ["/etc/systemd/system/", "/usr/lib/systemd/system/", "/lib/systemd/system/", "/run/systemd/system/"]
+        .iter()
+        .any(|folder| path.starts_with(folder))
+}

@@ -1,0 +1,267 @@
+//! The daemon: a round when a declaration arrived, when the machine changed, and every half minute in any case.
+//!
+//! One thread does everything, one thing at a time. It needs no network: the uplink is beside it, and a machine that has
+//! joined no mesh has none. Ending it leaves everything running.
+
+use std::{rc::Rc, sync::Arc, time::Duration};
+
+use mesh_wire::{Boot, Facts, Report};
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    sync::Notify,
+    time::{Instant, interval, sleep_until},
+};
+
+use crate::{
+    failure::{During as _, Failure},
+    host::{Host, Taken},
+    machine::{Machine, SystemClock, facts, routes::RouteWatch, watch::FileWatch},
+    paths::Paths,
+    report::{FromLink, HostEnd, LinkState},
+    status::Status,
+    uplink::Uplink,
+};
+
+/// Between two rounds that nothing asked for; up to a sixth of it is added, so that a fleet does not march in step.
+const PERIOD: Duration = Duration::from_secs(30);
+/// So many rounds may follow each other as fast as changes come; then one every [`REFILL`].
+const BURST: u32 = 8;
+const REFILL: Duration = Duration::from_secs(2);
+/// A change is rarely alone: so long is waited for the others.
+const SETTLE: Duration = Duration::from_millis(50);
+
+/// Runs until it is told to end.
+pub async fn run(
+    paths: &Paths,
+    machine: Machine,
+    host: Host,
+    link: HostEnd,
+    uplink: Option<Uplink>,
+) -> Result<(), Failure> {
+    let mut end = signal(SignalKind::terminate()).during("listen to signals")?;
+    let mut interrupt = signal(SignalKind::interrupt()).during("listen to signals")?;
+    let state = if uplink.is_some() {
+        LinkState::Disconnected { since: None, error: "not tried yet".to_owned() }
+    } else {
+        LinkState::NotJoined
+    };
+    let tasks = tokio::task::LocalSet::new();
+    if let Some(uplink) = uplink {
+        let hint = uplink.hint();
+        tasks.spawn_local(async move {
+            let mut routes = match RouteWatch::open() {
+                Ok(routes) => routes,
+                Err(why) => return tracing::warn!(%why, "a changed route does not wake the uplink"),
+            };
+            while routes.changed().await.is_ok() {
+                hint.give();
+            }
+        });
+        tasks.spawn_local(async { uplink.run(SystemClock).await });
+    }
+    if let Some(patience) = sd_notify::watchdog_enabled() {
+        tasks.spawn_local(async move {
+            let mut ticks = interval(patience / 3);
+            loop {
+                ticks.tick().await;
+                let _ = sd_notify::notify(&[sd_notify::NotifyState::Watchdog]);
+            }
+        });
+    }
+    let changes = Rc::new(Notify::new());
+    listen(&tasks, &machine, &changes);
+    let watch = FileWatch::new(paths.root())?;
+    let mut daemon = Daemon {
+        paths: paths.clone(),
+        machine,
+        host,
+        link,
+        state,
+        watch,
+        boot_id: facts::boot_id(),
+        trouble: String::new(),
+        said: None,
+        shown: None,
+        facts: Facts::default(),
+        tokens: BURST,
+    };
+    tasks
+        .run_until(async {
+            tokio::select! {
+                outcome = daemon.work(&changes) => outcome,
+                _ = end.recv() => Ok(()),
+                _ = interrupt.recv() => Ok(()),
+            }
+        })
+        .await?;
+    let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
+    tracing::info!("ends; everything it keeps runs on");
+    Ok(())
+}
+
+/// Passes on what systemd and the engine say.
+fn listen(tasks: &tokio::task::LocalSet, machine: &Machine, changes: &Rc<Notify>) {
+    let (units, notify) = (Rc::clone(&machine.units), Rc::clone(changes));
+    tasks.spawn_local(async move {
+        loop {
+            units.changed().await;
+            notify.notify_one();
+        }
+    });
+    let (engine, notify) = (Rc::clone(&machine.engine), Rc::clone(changes));
+    tasks.spawn_local(async move {
+        loop {
+            engine.changed().await;
+            notify.notify_one();
+        }
+    });
+}
+
+struct Daemon {
+    paths: Paths,
+    machine: Machine,
+    host: Host,
+    link: HostEnd,
+    state: LinkState,
+    watch: FileWatch,
+    boot_id: String,
+    /// Why nothing is applied at all.
+    trouble: String,
+    /// The last report, without its number.
+    said: Option<Report>,
+    /// The last status.
+    shown: Option<Status>,
+    facts: Facts,
+    /// How many rounds may follow at once.
+    tokens: u32,
+}
+
+impl Daemon {
+    async fn work(&mut self, changes: &Notify) -> Result<(), Failure> {
+        let mut hangup = signal(SignalKind::hangup()).during("listen to signals")?;
+        let mut refill = interval(REFILL);
+        let _ = self.link.accepted.send(self.host.position());
+        self.round("the host started").await;
+        let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
+        let mut next = Instant::now() + self.period();
+        let mut due: Option<(Instant, &str)> = None;
+        loop {
+            let at = due.filter(|_| self.tokens > 0).map_or(next, |(at, _)| at.min(next));
+            tokio::select! {
+                biased;
+                said = self.link.from_link.recv(), if !self.link.from_link.is_closed() => {
+                    if let Some(said) = said && self.hear(said).await {
+                        self.round("a declaration arrived").await;
+                    }
+                }
+                _ = hangup.recv() => due = Some((Instant::now(), "told to")),
+                () = sleep_until(at) => {
+                    let reason = due.take().map_or("it is time", |(_, reason)| reason);
+                    self.tokens = self.tokens.saturating_sub(1);
+                    self.round(reason).await;
+                    next = Instant::now() + self.period();
+                }
+                heard = self.watch.changed() => {
+                    heard?;
+                    due = due.or(Some((Instant::now() + SETTLE, "a file changed")));
+                }
+                () = changes.notified() => due = due.or(Some((Instant::now() + SETTLE, "a unit or container changed"))),
+                _ = refill.tick() => self.tokens = (self.tokens + 1).min(BURST),
+            }
+        }
+    }
+
+    fn period(&self) -> Duration {
+        let [jitter] = mesh_seal::random_bytes::<1>();
+        PERIOD + PERIOD / 6 * u32::from(jitter) / 256
+    }
+
+    /// Takes what the uplink says; whether there is something new to apply.
+    async fn hear(&mut self, said: FromLink) -> bool {
+        match said {
+            FromLink::Frame { bytes, taken } => {
+                let accepted = self.host.accept(&bytes).await;
+                // Dropped or answered, it is done with.
+                let _ = taken.send(());
+                match accepted {
+                    Ok(Taken::Accepted(position)) => {
+                        tracing::info!(%position, "follows a declaration");
+                        let _ = self.link.accepted.send(Some(position));
+                        return true;
+                    }
+                    Ok(Taken::Refused(_)) => self.tell().await,
+                    Err(why) => self.suffer(&why),
+                }
+            }
+            FromLink::Confirmed(report) => {
+                if let Err(why) = self.host.confirmed(&report).await {
+                    self.suffer(&why);
+                }
+            }
+            FromLink::State(state) => self.state = state,
+        }
+        self.show();
+        false
+    }
+
+    async fn round(&mut self, reason: &str) {
+        let began = Instant::now();
+        let outcome = self.host.round(&mut |_, id, step| tracing::info!(%id, "{step}")).await;
+        match outcome {
+            Ok(outcome) => {
+                let (steps, failed) = (outcome.steps, outcome.failed.len());
+                self.trouble.clear();
+                let took_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+                if steps > 0 {
+                    tracing::info!(reason, steps, failed, took_ms, "round");
+                } else {
+                    tracing::debug!(reason, failed, took_ms, "round");
+                }
+            }
+            Err(why) => self.suffer(&why),
+        }
+        self.watch.set(self.host.watched_paths().iter().map(String::as_str));
+        self.facts = facts::facts(self.paths.root(), self.machine.engine.version().await);
+        self.tell().await;
+        self.show();
+    }
+
+    /// Nothing is applied: said once, and shown for as long as it lasts.
+    fn suffer(&mut self, why: &Failure) {
+        if self.trouble != why.to_string() {
+            tracing::error!(%why, "nothing is applied");
+            self.trouble = why.to_string();
+        }
+    }
+
+    /// Reports, if something changed since the last report.
+    async fn tell(&mut self) {
+        let Some(mut report) = self.host.report() else { return };
+        if report.refused.is_empty() {
+            report.refused.clone_from(&self.trouble);
+        }
+        report.facts = Some(self.facts.clone());
+        if self.said.as_ref() == Some(&report) {
+            return;
+        }
+        let numbered = self.host.number_report().await;
+        let count = match numbered {
+            Ok(count) => count,
+            Err(why) => return self.suffer(&why),
+        };
+        self.said = Some(report.clone());
+        report.boot = Some(Boot { id: self.boot_id.clone(), count });
+        let _ = self.link.report.send(Some(Arc::new(report)));
+    }
+
+    /// Writes the status file, if something changed.
+    fn show(&mut self) {
+        let status = Status::of(&self.host, &self.state, &self.trouble);
+        if self.shown.as_ref() != Some(&status) {
+            if let Err(why) = status.write(&self.machine) {
+                tracing::warn!(%why, "the status file is not written");
+            }
+            self.shown = Some(status);
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! The host as a unit of systemd: installed by `bootstrap` and `join`, removed by `leave`.
+
+use mesh_wire::kinds::Mode;
+
+use crate::{
+    failure::Failure,
+    machine::{
+        Machine,
+        files::{Content, Found, Meta, Write},
+        units::{Active, Load},
+    },
+};
+
+/// The unit's name.
+pub const NAME: &str = "mesh-host.service";
+const UNIT_PATH: &str = "/etc/systemd/system/mesh-host.service";
+/// The unit file.
+const TEXT: &str = include_str!("mesh-host.service");
+
+/// Writes the unit file, makes it start with the machine, and starts it; restarts it if it runs already, so that it reads
+/// what was written since.
+pub async fn install(machine: &Machine) -> Result<(), Failure> {
+    let meta = Meta { mode: Mode::new(0o644), owner: "root".to_owned(), group: "root".to_owned() };
+    let content = Content::new(TEXT.as_bytes());
+    let written = machine.files.look(UNIT_PATH)?;
+    if !matches!(&written, Found::File { content: found, .. } if *found == content.digest()) {
+        let write = Write { path: UNIT_PATH.to_owned(), content, meta };
+        machine
+            .files
+            .write(&[write])
+            .into_iter()
+            .collect::<Result<(), _>>()
+            .map_err(|e| e.during(UNIT_PATH))?;
+        machine.units.reload().await?;
+    }
+    machine.units.enable(NAME).await.map_err(|e| e.during(format!("enable {NAME}")))?;
+    machine.units.restart(NAME).await.map_err(|e| e.during(format!("start {NAME}")))
+}
+
+/// Starts it where it is installed.
+pub async fn start(machine: &Machine) -> Result<(), Failure> {
+    if machine.units.look(NAME).await?.load == Load::Loaded {
+        machine.units.start(NAME).await.map_err(|e| e.during(format!("start {NAME}")))?;
+    }
+    Ok(())
+}
+
+/// Stops it where it runs. What it keeps runs on.
+pub async fn stop(machine: &Machine) -> Result<(), Failure> {
+    let found = machine.units.look(NAME).await?;
+    if found.load == Load::Loaded && !matches!(found.active, Active::No | Active::Failed) {
+        machine.units.stop(NAME).await.map_err(|e| e.during(format!("stop {NAME}")))?;
+    }
+    Ok(())
+}
+
+/// Stops it and removes its unit file.
+pub async fn remove(machine: &Machine) -> Result<(), Failure> {
+    stop(machine).await?;
+    let found = machine.units.look(NAME).await?;
+    if found.enabled == Some(true) {
+        machine.units.disable(NAME).await.map_err(|e| e.during(format!("disable {NAME}")))?;
+    }
+    if machine.files.look(UNIT_PATH)? != Found::Nothing {
+        machine.files.remove_file(UNIT_PATH).map_err(|e| e.during(UNIT_PATH))?;
+        machine.units.reload().await?;
+    }
+    Ok(())
+}
