@@ -62,31 +62,28 @@ mod tests {
     use super::*;
     use mesh_ids::{Epoch, Generation, Sequence};
 
-    fn at(sequence: u64) -> Option<Position> {
-        Some(Position {
-            epoch: Epoch::new(1),
-            generation: Generation::new(1),
-            sequence: Sequence::new(sequence),
-        })
+    fn at(sequence: u64) -> Position {
+        Position { epoch: Epoch::new(1), generation: Generation::new(1), sequence: Sequence::new(sequence) }
     }
 
     #[test]
     fn a_module_is_pending_until_the_node_spoke_of_its_declaration() {
-        let state = |position, reported, failed: &[(&str, &str)], refused| {
-            let failed = failed.iter().map(|(id, why)| ((*id).to_owned(), (*why).to_owned())).collect();
-            let assignment = Assignment { position, leaving: false };
-            instance_state(&"hello".parse().unwrap(), &assignment, reported, &failed, refused).0
-        };
-        assert_eq!(state(None, at(5), &[], ""), InstanceState::Pending);
-        assert_eq!(state(at(5), at(4), &[], ""), InstanceState::Pending);
-        assert_eq!(state(at(5), None, &[], ""), InstanceState::Pending);
-        assert_eq!(state(at(5), at(5), &[], ""), InstanceState::Applied);
-        assert_eq!(state(at(5), at(6), &[("hello/file:/a", "no")], ""), InstanceState::Failed);
+        let state =
+            |position: Option<Position>, reported: Option<Position>, failed: &[(&str, &str)], refused| {
+                let failed = failed.iter().map(|(id, why)| ((*id).to_owned(), (*why).to_owned())).collect();
+                let assignment = Assignment { position, leaving: false };
+                instance_state(&"hello".parse().unwrap(), &assignment, reported, &failed, refused).0
+            };
+        assert_eq!(state(None, Some(at(5)), &[], ""), InstanceState::Pending);
+        assert_eq!(state(Some(at(5)), Some(at(4)), &[], ""), InstanceState::Pending);
+        assert_eq!(state(Some(at(5)), None, &[], ""), InstanceState::Pending);
+        assert_eq!(state(Some(at(5)), Some(at(5)), &[], ""), InstanceState::Applied);
+        assert_eq!(state(Some(at(5)), Some(at(6)), &[("hello/file:/a", "no")], ""), InstanceState::Failed);
         assert_eq!(
-            state(at(5), at(6), &[("hello-2/file:/a", "no")], ""),
+            state(Some(at(5)), Some(at(6)), &[("hello-2/file:/a", "no")], ""),
             InstanceState::Applied,
             "another's"
         );
-        assert_eq!(state(at(5), at(6), &[], "older"), InstanceState::Failed);
+        assert_eq!(state(Some(at(5)), Some(at(6)), &[], "older"), InstanceState::Failed);
     }
 }

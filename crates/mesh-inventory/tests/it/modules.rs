@@ -1,0 +1,195 @@
+//! Modules are planned, applied, placed, declared and removed.
+
+use mesh_events::IdentityEvent;
+use mesh_ids::ModuleName;
+use mesh_inventory::{Error, ErrorKind, InstanceState, PlanIndex, Refusal};
+
+use crate::{Mesh, admin, hello, manifest, node, position, report};
+use mesh_authz::Principal;
+
+fn name() -> ModuleName {
+    "hello".parse().unwrap()
+}
+
+impl Mesh {
+    async fn two_nodes() -> Self {
+        let mesh = Self::new().await;
+        mesh.join("node-1").await;
+        mesh.join("node-2").await;
+        mesh
+    }
+
+    async fn states(&self) -> Vec<(String, InstanceState)> {
+        let modules = self.inventory.modules(&admin()).await.unwrap();
+        modules
+            .iter()
+            .flat_map(|module| {
+                module.instances.iter().map(|at| (format!("{} on {}", module.name, at.node), at.state))
+            })
+            .collect()
+    }
+
+    async fn declared(&self, name: &str) -> Vec<String> {
+        let declared = self.again().declare(&node(name)).await.unwrap();
+        declared.resources.iter().map(|resource| resource.id.to_string()).collect()
+    }
+
+    async fn issue(&self, name: &str, sequence: u64) {
+        let declared = self.inventory.declare(&node(name)).await.unwrap();
+        self.inventory.note_issued(&node(name), declared.revision, position(sequence)).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_plan_is_applied_as_planned_and_again_is_nothing() {
+    let mesh = Mesh::two_nodes().await;
+    let plan = mesh.plan(&hello("x")).await;
+    assert_eq!(plan.changed(), [node("node-1"), node("node-2")]);
+    let applied = mesh.inventory.apply(&admin(), hello("x"), &plan.index).await.unwrap();
+    assert_eq!(applied.nodes, [node("node-1"), node("node-2")]);
+    assert_eq!(mesh.declared("node-1").await, ["hello/file:/etc/hello"]);
+    assert!(mesh.plan(&hello("x")).await.nodes.is_empty());
+    let again = mesh.again().apply(&admin(), hello("x"), &plan.index).await.unwrap();
+    assert_eq!(
+        (again.nodes, again.position),
+        (Vec::new(), applied.position),
+        "asked again for want of an answer"
+    );
+    assert_eq!(mesh.events().await, ["admin applied hello 1.0.0: changes node-1, node-2"]);
+}
+
+#[tokio::test]
+async fn a_plan_of_a_world_that_moved_is_refused() {
+    let mesh = Mesh::two_nodes().await;
+    let (first, second) = (mesh.plan(&hello("x")).await, mesh.plan(&hello("y")).await);
+    mesh.inventory.apply(&admin(), hello("y"), &second.index).await.unwrap();
+    let refused = mesh.inventory.apply(&admin(), hello("x"), &first.index).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::WorldMoved);
+    let refused = mesh.inventory.apply(&admin(), hello("z"), &PlanIndex::from_text("")).await.unwrap_err();
+    assert!(matches!(refused, Error::Refused(Refusal::WorldMoved)));
+    let removal = mesh.inventory.plan_removal(&admin(), &name()).await.unwrap();
+    mesh.apply(&hello("z")).await;
+    let refused = mesh.inventory.remove_module(&admin(), &name(), &removal.index).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::WorldMoved);
+    assert_eq!(mesh.declared("node-1").await, ["hello/file:/etc/hello"]);
+}
+
+#[tokio::test]
+async fn of_two_that_apply_at_once_one_finds_the_world_moved() {
+    let mesh = Mesh::two_nodes().await;
+    let index = (mesh.plan(&hello("x")).await.index, mesh.plan(&hello("y")).await.index);
+    let other = mesh.again();
+    let (who, one, two) = (admin(), hello("x"), hello("y"));
+    let both = tokio::join!(mesh.inventory.apply(&who, one, &index.0), other.apply(&who, two, &index.1));
+    let ((Ok(_), Err(refused)) | (Err(refused), Ok(_))) = both else { panic!("{both:?}") };
+    assert_eq!(refused.kind(), ErrorKind::WorldMoved);
+    assert_eq!(mesh.events().await.len(), 1);
+}
+
+#[tokio::test]
+async fn an_instance_is_pending_then_applied_then_removing_then_gone() {
+    let mesh = Mesh::two_nodes().await;
+    mesh.apply(&hello("x")).await;
+    let both = |one, two| vec![("hello on node-1".to_owned(), one), ("hello on node-2".to_owned(), two)];
+    assert_eq!(mesh.states().await, both(InstanceState::Pending, InstanceState::Pending));
+    mesh.report("node-1", 1, 1).await;
+    assert_eq!(mesh.states().await[0].1, InstanceState::Pending, "the report speaks of what was before");
+    for name in ["node-1", "node-2"] {
+        mesh.issue(name, 2).await;
+    }
+    mesh.report("node-1", 2, 2).await;
+    let mut failed = report("node-2", 1);
+    failed.position = Some(position(2));
+    failed.failed = [("hello/file:/etc/hello".to_owned(), "read-only".to_owned())].into();
+    mesh.inventory.record_report(&failed, crate::at(0)).await.unwrap();
+    assert_eq!(mesh.states().await, both(InstanceState::Applied, InstanceState::Failed));
+
+    mesh.apply(&hello("y")).await;
+    assert_eq!(mesh.states().await, both(InstanceState::Pending, InstanceState::Pending));
+    let plan = mesh.inventory.plan_removal(&admin(), &name()).await.unwrap();
+    let removed = mesh.inventory.remove_module(&admin(), &name(), &plan.index).await.unwrap();
+    assert_eq!(removed.nodes, [node("node-1"), node("node-2")]);
+    assert_eq!(mesh.states().await, both(InstanceState::Removing, InstanceState::Removing));
+    assert!(mesh.declared("node-1").await.is_empty());
+    let again = mesh.inventory.plan_removal(&admin(), &name()).await.unwrap_err();
+    assert_eq!(again.kind(), ErrorKind::NotFound, "what is leaving is not there to be removed");
+    for (name, count) in [("node-1", 3), ("node-2", 2)] {
+        mesh.issue(name, 3).await;
+        mesh.report(name, count, 3).await;
+    }
+    assert!(mesh.inventory.modules(&admin()).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_module_that_comes_back_while_it_leaves_is_there() {
+    let mesh = Mesh::two_nodes().await;
+    mesh.apply(&hello("x")).await;
+    let plan = mesh.inventory.plan_removal(&admin(), &name()).await.unwrap();
+    mesh.inventory.remove_module(&admin(), &name(), &plan.index).await.unwrap();
+    mesh.issue("node-1", 3).await;
+    mesh.apply(&hello("x")).await;
+    mesh.report("node-1", 3, 3).await;
+    assert_eq!(mesh.declared("node-1").await, ["hello/file:/etc/hello"]);
+    assert_eq!(mesh.states().await[0].1, InstanceState::Pending);
+}
+
+#[tokio::test]
+async fn modules_follow_the_nodes_that_come_and_go() {
+    let mesh = Mesh::two_nodes().await;
+    mesh.hear("node-1", 0).await;
+    mesh.hear("node-2", 0).await;
+    let directory = |path: &str| format!("[[directory]]\npath='{path}'\n");
+    mesh.apply(&manifest("every", "{every_node=true}", &directory("/srv/every"))).await;
+    mesh.apply(&manifest("one", "{count=1}", &directory("/srv/one"))).await;
+    assert!(mesh.inventory.place_modules().await.unwrap().is_empty());
+    mesh.join("node-3").await;
+    assert_eq!(mesh.inventory.place_modules().await.unwrap(), [node("node-3")]);
+    assert_eq!(mesh.declared("node-3").await, ["every/directory:/srv/every"]);
+    assert_eq!(mesh.declared("node-1").await, ["every/directory:/srv/every", "one/directory:/srv/one"]);
+    mesh.identity_says(IdentityEvent::NodeRemoved { node: node("node-1"), by: "admin".to_owned() }).await;
+    assert_eq!(mesh.inventory.place_modules().await.unwrap(), [node("node-2")]);
+    assert_eq!(mesh.declared("node-2").await, ["every/directory:/srv/every", "one/directory:/srv/one"]);
+    assert_eq!(
+        mesh.events().await[4..],
+        [
+            "every follows the nodes that came or went: changes node-3",
+            "one follows the nodes that came or went: changes node-2"
+        ]
+    );
+}
+
+#[tokio::test]
+async fn what_cannot_be_is_refused_and_changes_nothing() {
+    let mesh = Mesh::two_nodes().await;
+    let mut carries = report("node-1", 1);
+    carries.carried = vec![8443];
+    mesh.inventory.record_report(&carries, crate::at(0)).await.unwrap();
+    let web = |image: &str| {
+        let body =
+            format!("[[container]]\nname='web'\nimage='{image}'\nports=[{{host=8443,container=80}}]\n");
+        manifest("web", "{nodes=['node-1']}", &body)
+    };
+    let refused = mesh.inventory.plan_apply(&admin(), web("mesh/hello")).await.unwrap_err();
+    assert!(matches!(refused, Error::Refused(Refusal::PortCarried { port: 8443, .. })));
+    let refused = mesh.inventory.plan_apply(&admin(), web("mesh/nope")).await.unwrap_err();
+    assert!(refused.to_string().contains("the mesh carries no image \"mesh/nope\""), "{refused}");
+    let elsewhere = manifest("a", "{nodes=['node-9']}", "[[directory]]\npath='/a'\n");
+    let refused = mesh.inventory.apply(&admin(), elsewhere, &PlanIndex::from_text("")).await.unwrap_err();
+    assert_eq!(refused.to_string(), "there is no node node-9; there are node-1, node-2");
+    let plan = mesh.plan(&hello("x")).await;
+    let denied = mesh.inventory.apply(&Principal::Anonymous, hello("x"), &plan.index).await.unwrap_err();
+    assert_eq!(denied.kind(), ErrorKind::Denied);
+    assert!(mesh.inventory.modules(&admin()).await.unwrap().is_empty());
+    assert_eq!(mesh.inventory.declare(&node("node-9")).await.unwrap_err().kind(), ErrorKind::NotFound);
+}
+
+#[tokio::test]
+async fn what_a_file_holds_is_kept_to_the_byte() {
+    let mesh = Mesh::two_nodes().await;
+    let text = "name='odd'\nversion='1'\nplacement.every_node=true\n[[file]]\npath='/odd'\ncontent=\"\\u0000\\u2603\\n\"\n";
+    let odd = mesh_manifest::Manifest::from_toml("m", text, |_| Err(String::new())).unwrap();
+    mesh.apply(&odd).await;
+    let declared = mesh.again().declare(&node("node-1")).await.unwrap();
+    let mesh_wire::kinds::Spec::File(file) = &declared.resources[0].spec else { panic!("{declared:?}") };
+    assert_eq!(file.content.bytes().unwrap(), "\0\u{2603}\n".as_bytes());
+}
