@@ -30,6 +30,22 @@ pub struct Delivery {
     tag: u64,
 }
 
+impl Delivery {
+    /// A message that no broker delivered, for a test of what reads it. It cannot be acknowledged.
+    pub fn of(body: Vec<u8>, account: Option<&str>, signature: Option<&str>) -> Self {
+        let text = |text: &str| text.to_owned();
+        Self {
+            body,
+            account: account.map(text),
+            exchange: String::new(),
+            key: String::new(),
+            signature: signature.map(text),
+            redelivered: false,
+            tag: 0,
+        }
+    }
+}
+
 /// One queue being consumed. Dropped, what was not acknowledged goes back to the queue.
 #[derive(Debug)]
 pub struct Consumer {

@@ -1,0 +1,259 @@
+//! The control plane's end of the broker: takes what nodes say to those who own it, and declarations to the nodes.
+//!
+//! A statement counts only when two things agree: the account under which the broker let it in, and the node's own
+//! signature over its body. It is acknowledged once its owner has written it. Whenever a connection is opened the whole
+//! topology is compared with the stores and put right, so that a broker that lost everything is rebuilt. Never decides
+//! what a statement means, and never keeps one.
+//! Called by: [`crate::serve`], which hands in who knows ([`Directory`]) and who writes ([`StatementSink`]).
+
+mod behind;
+mod complaints;
+mod downlink;
+mod outbox;
+mod statement;
+mod uplink;
+
+use std::sync::Arc;
+
+use mesh_ids::{NodeName, Position};
+use mesh_link::{
+    Address, ClientTls, Connection, Endpoint, InvalidTls, LinkError, Management, NodeAccount, Session,
+    Supervisor, SupervisorState, TokenAccount, Topology,
+};
+use mesh_seal::VerifyingKey;
+use mesh_wire::{Alive, Enrol, EnrolAnswer, Report};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use self::outbox::Outbox;
+use self::uplink::Uplink;
+use crate::declare::Publish;
+use crate::settings::BrokerSettings;
+
+pub use self::complaints::Counts;
+
+/// Who owns the answer cannot give it now; it is asked again.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Unavailable(pub String);
+
+/// A node's newest declaration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Newest {
+    /// Where it stands.
+    pub position: Position,
+    /// As it travels: the JSON of a signed declaration.
+    pub frame: Arc<[u8]>,
+}
+
+/// Who knows the nodes: identity.
+pub trait Directory: Send + Sync + 'static {
+    /// Every node that has joined and was not removed.
+    fn nodes(&self) -> impl Future<Output = Result<Vec<NodeAccount>, Unavailable>> + Send;
+    /// Every token that a machine may still come with: unused and not expired, or used by a node that has not been
+    /// heard yet, whose machine may have to ask again.
+    fn tokens(&self) -> impl Future<Output = Result<Vec<TokenAccount>, Unavailable>> + Send;
+    /// One node's account; none where it is no node.
+    fn account(
+        &self,
+        node: &NodeName,
+    ) -> impl Future<Output = Result<Option<NodeAccount>, Unavailable>> + Send;
+    /// The key with which a node signs; none where it is no node.
+    fn key(&self, node: &NodeName) -> impl Future<Output = Result<Option<VerifyingKey>, Unavailable>> + Send;
+    /// The newest declaration issued for a node.
+    fn newest(&self, node: &NodeName) -> impl Future<Output = Result<Option<Newest>, Unavailable>> + Send;
+}
+
+/// What came of a request to join.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Enrolled {
+    /// The answer, signed. The same request gets the same answer: it may arrive twice.
+    pub answer: EnrolAnswer,
+    /// The account to make before the machine is told of it; none where it was refused.
+    pub node: Option<NodeAccount>,
+}
+
+/// Who writes what nodes say: inventory and identity. Each call returns once it is written.
+pub trait StatementSink: Send + Sync + 'static {
+    /// These nodes were heard; one entry a node.
+    fn alive(&self, heard: Vec<Alive>) -> impl Future<Output = Result<(), Unavailable>> + Send;
+    /// A node reported. Reports may arrive twice and out of order (`boot.count` tells).
+    fn report(&self, report: Report) -> impl Future<Output = Result<(), Unavailable>> + Send;
+    /// A machine with the account of this token asks to join. None: not worth an answer.
+    fn enrol(
+        &self,
+        token_id: &str,
+        enrol: Enrol,
+    ) -> impl Future<Output = Result<Option<Enrolled>, Unavailable>> + Send;
+}
+
+/// Why the link cannot be set up at all.
+#[derive(Debug, thiserror::Error)]
+pub enum LinkSetupError {
+    /// An address of the settings is none.
+    #[error("read the broker's address")]
+    Address(#[from] mesh_link::InvalidAddress),
+    /// The mesh's CA cannot be trusted as it stands.
+    #[error("trust the mesh's CA for the broker")]
+    Tls(#[from] InvalidTls),
+}
+
+/// The link, ready to run.
+pub struct Link<D, S> {
+    supervisor: Supervisor,
+    session: ControlSession<D, S>,
+}
+
+/// What the rest of the control plane does with the link while it runs. Cheap to clone.
+#[derive(Clone)]
+pub struct LinkHandle {
+    topology: Arc<Topology>,
+    outbox: Arc<Outbox>,
+    counts: Arc<Counts>,
+    state: watch::Receiver<SupervisorState>,
+}
+
+struct ControlSession<D, S> {
+    topology: Arc<Topology>,
+    outbox: Arc<Outbox>,
+    directory: Arc<D>,
+    uplink: Uplink<D, S>,
+}
+
+impl<D: Directory, S: StatementSink> Link<D, S> {
+    /// Of this broker, trusting the mesh's CA alone.
+    pub fn new(
+        broker: &BrokerSettings,
+        ca_pem: &str,
+        directory: D,
+        sink: S,
+    ) -> Result<(Self, LinkHandle), LinkSetupError> {
+        let tls = ClientTls::trusting(ca_pem, &broker.server_name)?;
+        let management: Address =
+            broker.management.trim_start_matches("https://").trim_end_matches('/').parse()?;
+        let management = Management::new(vec![management], tls.clone(), &broker.account, &broker.password);
+        let topology = Arc::new(Topology::new(management, &broker.vhost, &broker.account));
+        let endpoint = Endpoint {
+            addresses: vec![broker.address.parse()?],
+            tls,
+            vhost: broker.vhost.clone(),
+            account: broker.account.clone(),
+            password: broker.password.clone(),
+            name: "mesh-control".to_owned(),
+        };
+        let supervisor = Supervisor::new(endpoint, u64::from_le_bytes(mesh_seal::random_bytes()));
+        let (outbox, counts, directory) =
+            (Arc::new(Outbox::default()), Arc::new(Counts::default()), Arc::new(directory));
+        let handle = LinkHandle {
+            topology: Arc::clone(&topology),
+            outbox: Arc::clone(&outbox),
+            counts: Arc::clone(&counts),
+            state: supervisor.state(),
+        };
+        let uplink = Uplink {
+            directory: Arc::clone(&directory),
+            sink,
+            topology: Arc::clone(&topology),
+            outbox: Arc::clone(&outbox),
+            counts,
+        };
+        Ok((Self { supervisor, session: ControlSession { topology, outbox, directory, uplink } }, handle))
+    }
+
+    /// Runs until told to stop.
+    pub async fn run(mut self, stop: CancellationToken) {
+        tokio::select! {
+            () = stop.cancelled() => {}
+            never = self.supervisor.run(&mut self.session) => never,
+        }
+    }
+}
+
+impl<D: Directory, S: StatementSink> Session for ControlSession<D, S> {
+    async fn run(&mut self, connection: &Connection) -> LinkError {
+        let outcome = async {
+            self.ensure_topology().await?;
+            tokio::select! {
+                outcome = self.uplink.take_alive(connection) => outcome,
+                outcome = self.uplink.take_reports(connection) => outcome,
+                outcome = self.uplink.take_requests(connection) => outcome,
+                outcome = downlink::publish(connection, &self.outbox, &self.topology, self.directory.as_ref()) => outcome,
+            }
+        };
+        match outcome.await {
+            Ok(never) => match never {},
+            Err(error) => error,
+        }
+    }
+}
+
+impl<D: Directory, S: StatementSink> ControlSession<D, S> {
+    async fn ensure_topology(&self) -> Result<(), LinkError> {
+        let lost = |error: &dyn std::fmt::Display| LinkError::Lost(error.to_string());
+        let nodes = self.directory.nodes().await.map_err(|error| lost(&error))?;
+        let tokens = self.directory.tokens().await.map_err(|error| lost(&error))?;
+        let changes = self.topology.ensure_all(&nodes, &tokens).await.map_err(|error| lost(&error))?;
+        tracing::info!(
+            nodes = nodes.len(),
+            tokens = tokens.len(),
+            made = changes.made,
+            removed = changes.removed,
+            "the broker's topology is as the stores say"
+        );
+        Ok(())
+    }
+}
+
+impl LinkHandle {
+    /// Makes the account of a new join token. Should it fail, the token still works once the link has connected again.
+    pub async fn invite(&self, token: &TokenAccount) -> Result<(), Unavailable> {
+        self.topology.ensure_token(token).await.map_err(unavailable)
+    }
+
+    /// Takes the account of a join token away: it was withdrawn, has expired, or its node was heard.
+    pub async fn withdraw(&self, token_id: &str) -> Result<(), Unavailable> {
+        self.topology.remove_token(token_id).await.map_err(unavailable)
+    }
+
+    /// Throws a removed node out. What is on its way to it is dropped.
+    pub async fn remove_node(&self, node: &NodeName) -> Result<(), Unavailable> {
+        self.outbox.forget(node);
+        self.topology.remove_node(node).await.map_err(unavailable)
+    }
+
+    /// How the connection to the broker stands, now and later.
+    pub fn state(&self) -> watch::Receiver<SupervisorState> {
+        self.state.clone()
+    }
+
+    /// How much was taken and how much dropped since the start.
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+}
+
+impl Publish for LinkHandle {
+    fn publish(&self, node: &NodeName, frame: Arc<[u8]>) {
+        self.outbox.put(node, frame);
+    }
+}
+
+fn unavailable(error: impl std::fmt::Display) -> Unavailable {
+    Unavailable(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use mesh_link::names;
+
+    #[test]
+    fn the_wire_and_the_link_call_things_by_the_same_names() {
+        assert_eq!(names::REPORT_KEY, mesh_wire::KEY_REPORT);
+        assert_eq!(names::ALIVE_KEY, mesh_wire::KEY_ALIVE);
+        assert_eq!(names::SIGNATURE_HEADER, mesh_wire::SIGNATURE_HEADER);
+        assert_eq!(names::ENROL_EXCHANGE, mesh_wire::ENROL_EXCHANGE);
+        assert_eq!(names::ENROL_KEY, mesh_wire::ENROL_KEY);
+        assert_eq!(names::token_account("t"), mesh_wire::token_account("t"));
+        assert_eq!(names::reply_queue("t"), mesh_wire::reply_queue("t"));
+    }
+}
