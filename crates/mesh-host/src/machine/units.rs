@@ -1,5 +1,6 @@
 //! systemd, over D-Bus. Knows units by name; never writes their files ([`super::files`] does) and never decides.
 
+mod direct;
 mod real;
 mod watch;
 

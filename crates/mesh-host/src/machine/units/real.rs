@@ -3,10 +3,7 @@
 //! Speaks to systemd's own socket, as systemctl does: a bare machine has no message bus. Where that socket is missing
 //! the system bus is tried. A connection that broke is made anew with the next question.
 
-use std::{
-    cell::RefCell, collections::BTreeSet, num::NonZeroUsize, os::unix::net::UnixStream, path::Path, rc::Rc,
-    sync::Arc, time::Duration,
-};
+use std::{cell::RefCell, collections::BTreeSet, num::NonZeroUsize, rc::Rc, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use futures_util::StreamExt as _;
@@ -17,10 +14,9 @@ use zbus::{
     connection::Builder, message,
 };
 
-use super::{Active, Load, UnitFound, Units, watch::Watch};
+use super::{Active, Load, UnitFound, Units, direct, watch::Watch};
 use crate::failure::{During as _, Failure};
 
-const PRIVATE_SOCKET: &str = "/run/systemd/private";
 const DESTINATION: &str = "org.freedesktop.systemd1";
 const MANAGER_PATH: &str = "/org/freedesktop/systemd1";
 const MANAGER: &str = "org.freedesktop.systemd1.Manager";
@@ -53,9 +49,9 @@ pub(super) struct Bus {
 
 impl Bus {
     pub(super) async fn connect() -> Result<Self, Failure> {
-        let (builder, destination) = if Path::new(PRIVATE_SOCKET).exists() {
-            let stream = UnixStream::connect(PRIVATE_SOCKET);
-            (Builder::unix_stream(stream.during("connect to systemd")?).p2p(), None)
+        let (builder, destination) = if direct::exists() {
+            let stream = direct::connect().await.during("connect to systemd")?;
+            (Builder::unix_stream(stream).p2p(), None)
         } else {
             (Builder::system(), Some(DESTINATION))
         };
