@@ -214,7 +214,7 @@ impl Engine for NoEngine {
     fn new_round(&self) {}
 
     async fn changed(&self) {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     async fn look(&self) -> Result<Rc<Contents>, Failure> {

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 /// A container that ran this long was well: its next end counts as the first.
 const WELL_AFTER: Duration = Duration::from_secs(30);
 const FIRST: Duration = Duration::from_secs(1);
-const LONGEST: Duration = Duration::from_secs(60);
+const LONGEST: Duration = Duration::from_mins(1);
 
 /// The starts of containers so far. Times are since the program started; nothing of it survives a restart.
 #[derive(Debug, Default)]

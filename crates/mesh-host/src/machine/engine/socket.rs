@@ -3,6 +3,7 @@
 //! Asks for the lists of everything once a round, and not even that while the engine's own events say that nothing
 //! happened. Connects when it is first needed and again after every break. The only place that names bollard.
 
+mod ask;
 mod convert;
 mod execute;
 mod watch;
@@ -19,10 +20,9 @@ use async_trait::async_trait;
 use bollard::{
     API_DEFAULT_VERSION, Docker,
     query_parameters::{
-        CreateContainerOptionsBuilder, CreateImageOptionsBuilder, ImportImageOptions,
-        InspectContainerOptions, ListContainersOptionsBuilder, ListImagesOptions, ListNetworksOptions,
-        ListVolumesOptions, LogsOptionsBuilder, RemoveContainerOptionsBuilder, StartContainerOptions,
-        StopContainerOptionsBuilder,
+        CreateContainerOptionsBuilder, CreateImageOptionsBuilder, ImportImageOptions, ListImagesOptions,
+        ListNetworksOptions, ListVolumesOptions, LogsOptionsBuilder, RemoveContainerOptionsBuilder,
+        StartContainerOptions, StopContainerOptionsBuilder,
     },
 };
 use futures_util::{StreamExt as _, TryStreamExt as _, stream::poll_fn};
@@ -41,11 +41,11 @@ use crate::{
 };
 
 /// How long the engine may take to answer something that takes no time.
-const ANSWER_WITHIN: Duration = Duration::from_secs(60);
+const ANSWER_WITHIN: Duration = Duration::from_mins(1);
 /// How long it may take to load or pull an image.
-const FETCH_WITHIN: Duration = Duration::from_secs(1800);
+const FETCH_WITHIN: Duration = Duration::from_mins(30);
 /// How long the lists are believed without an event. Events can be lost.
-const BELIEVE_FOR: Duration = Duration::from_secs(60);
+const BELIEVE_FOR: Duration = Duration::from_mins(1);
 /// How many of a container's last lines are quoted.
 const LAST_LINES: &str = "8";
 
@@ -71,6 +71,7 @@ pub struct EngineSocket {
 #[derive(Clone)]
 struct Connection {
     docker: Docker,
+    socket: String,
     version: String,
 }
 
@@ -105,7 +106,7 @@ impl EngineSocket {
             .map_err(unanswered)?;
         let version = convert::version(docker.version().await.map_err(unanswered)?);
         tracing::info!(%socket, version, "connected to the container engine");
-        let connection = Connection { docker, version };
+        let connection = Connection { docker, socket, version };
         *self.connection.borrow_mut() = Some(connection.clone());
         Ok(connection)
     }
@@ -219,9 +220,9 @@ impl Engine for EngineSocket {
         if let Some((_, contents)) = self.known.borrow().as_ref() {
             return Ok(Rc::clone(contents));
         }
-        let docker = self.docker().await?;
-        let all = ListContainersOptionsBuilder::new().all(true).build();
-        let containers = docker.list_containers(Some(all)).await.map_err(words)?;
+        let connection = self.connect().await?;
+        let docker = &connection.docker;
+        let containers = connection.list().await?;
         let networks = docker.list_networks(None::<ListNetworksOptions>).await.map_err(words)?;
         let volumes = docker.list_volumes(None::<ListVolumesOptions>).await.map_err(words)?;
         let contents = Rc::new(Contents {
@@ -305,16 +306,15 @@ impl Engine for EngineSocket {
     }
 
     async fn ended(&self, name: &str) -> Result<Option<Ended>, Failure> {
-        let docker = self.docker().await?;
-        let found = docker.inspect_container(name, None::<InspectContainerOptions>).await.map_err(words)?;
-        let state = found.state.unwrap_or_default();
-        if convert::state(state.status.map(|status| status.to_string())) != State::Exited {
+        let connection = self.connect().await?;
+        let found = connection.inspect(name).await?.state;
+        if convert::state(&found.status) != State::Exited {
             return Ok(None);
         }
         Ok(Some(Ended {
-            code: state.exit_code.unwrap_or(-1),
-            out_of_memory: state.oom_killed.unwrap_or(false),
-            last_lines: self.last_lines(&docker, name).await,
+            code: found.exit_code,
+            out_of_memory: found.oom_killed,
+            last_lines: self.last_lines(&connection.docker, name).await,
         }))
     }
 

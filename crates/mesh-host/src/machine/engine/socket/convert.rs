@@ -5,14 +5,17 @@ use std::collections::{BTreeMap, HashMap};
 use bollard::{
     errors::Error,
     models::{
-        ContainerCreateBody, ContainerSummary, EndpointSettings, HostConfig, Ipam, IpamConfig, Mount,
-        MountType, Network as FoundNetwork, NetworkConnectRequest, NetworkCreateRequest, NetworkingConfig,
-        PortBinding, RestartPolicy, RestartPolicyNameEnum, SystemVersion, VolumeCreateRequest,
+        ContainerCreateBody, EndpointSettings, HostConfig, Ipam, IpamConfig, Mount, MountType,
+        Network as FoundNetwork, NetworkConnectRequest, NetworkCreateRequest, NetworkingConfig, PortBinding,
+        RestartPolicy, RestartPolicyNameEnum, SystemVersion, VolumeCreateRequest,
     },
 };
 use mesh_wire::kinds::Protocol;
 
-use super::super::{Container, Draft, Network, State};
+use super::{
+    super::{Container, Draft, Network, State},
+    ask::Listed,
+};
 use crate::failure::Failure;
 
 /// The longest line of a container that is quoted, in characters.
@@ -60,8 +63,8 @@ pub(super) fn shorten(line: &str) -> String {
 }
 
 /// A state by the engine's word. Podman has more of them than Docker.
-pub(super) fn state(word: Option<String>) -> State {
-    match word.unwrap_or_default().as_str() {
+pub(super) fn state(word: &str) -> State {
+    match word {
         "created" | "configured" | "initialized" => State::Created,
         "running" => State::Running,
         "exited" | "stopped" | "dead" => State::Exited,
@@ -69,12 +72,12 @@ pub(super) fn state(word: Option<String>) -> State {
     }
 }
 
-pub(super) fn container(found: ContainerSummary) -> Option<(String, Container)> {
-    let name = found.names?.first()?.trim_start_matches('/').to_owned();
+pub(super) fn container(found: Listed) -> Option<(String, Container)> {
+    let name = found.names.first()?.trim_start_matches('/').to_owned();
     let networks = found.network_settings.and_then(|settings| settings.networks).unwrap_or_default();
     let container = Container {
-        state: state(found.state.map(|state| state.to_string())),
-        labels: found.labels.unwrap_or_default().into_iter().collect(),
+        state: state(&found.state),
+        labels: found.labels.unwrap_or_default(),
         networks: networks.into_keys().collect(),
     };
     Some((name, container))

@@ -24,7 +24,7 @@ const MOST_OUTPUT: usize = 4 << 20;
 /// How much of its complaints is kept: the end.
 const MOST_ERRORS: usize = 4096;
 /// How long what a program that only looks said is believed.
-const BELIEVE_FOR: Duration = Duration::from_secs(600);
+const BELIEVE_FOR: Duration = Duration::from_mins(10);
 
 /// What was asked, what was said, and when.
 pub(super) struct Probed {
