@@ -1,15 +1,17 @@
 //! `bundle`: the images (from the recipes in `bundle/`) and the bundle a host carries.
 //!
-//! It decides nothing about what is in an image or in the bundle: recipes and `bundle/bundle.toml.in` do. Called by
+//! It decides nothing about what is in an image or in the bundle: recipes and `bundle/bundle.in.toml` do. Called by
 //! `cargo xtask bundle` and by `up`.
 
+mod assemble;
 mod clean;
+mod compare;
 mod debian;
 mod image;
 mod recipe;
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::{Parser, Subcommand};
@@ -45,6 +47,13 @@ enum What {
         /// The archive
         out: PathBuf,
     },
+    /// Name the packages by which the images of two bundles (or layouts, or archives) differ
+    Diff {
+        /// A bundle, an OCI layout or an OCI archive
+        left: PathBuf,
+        /// Another
+        right: PathBuf,
+    },
 }
 
 /// The images of the lab's machines, which no bundle carries.
@@ -61,18 +70,42 @@ pub(crate) fn run(tree: &Tree, args: &[String]) -> anyhow::Result<()> {
         }
         Err(error) => anyhow::bail!("{error}"),
     };
-    let mut kitchen =
-        Kitchen::new(tree.root.join("bundle"), tree.dist.clone(), cache()?, cli.refresh, cli.again);
+    let kitchen = Kitchen::new(tree.root.join("bundle"), tree.dist.clone(), cache()?, cli.refresh, cli.again);
     match cli.what {
-        None => anyhow::bail!("the bundle is not built yet"),
-        Some(What::Nodes { names }) => {
-            let names = if names.is_empty() { NODE_IMAGES.map(str::to_owned).to_vec() } else { names };
-            names.iter().try_for_each(|name| {
-                write_archive(&mut kitchen, name, &tree.dist.join("node-images").join(format!("{name}.tar")))
-            })
+        None => {
+            assemble::assemble(&kitchen, &tree.dist.join("bundle"))?;
+            nodes(&kitchen, tree, &NODE_IMAGES)
         }
-        Some(What::Image { name, out }) => write_archive(&mut kitchen, &name, &out),
+        Some(What::Nodes { names }) if names.is_empty() => nodes(&kitchen, tree, &NODE_IMAGES),
+        Some(What::Nodes { names }) => {
+            nodes(&kitchen, tree, &names.iter().map(String::as_str).collect::<Vec<_>>())
+        }
+        Some(What::Image { name, out }) => write_archive(&kitchen.image(&name)?, &name, &out),
+        Some(What::Diff { left, right }) => {
+            let lines = compare::compare(&open_any(&left)?, &open_any(&right)?)?;
+            for line in &lines {
+                println!("{line}");
+            }
+            anyhow::ensure!(lines.is_empty(), "{} and {} differ", left.display(), right.display());
+            println!("no difference");
+            Ok(())
+        }
     }
+}
+
+fn nodes(kitchen: &Kitchen, tree: &Tree, names: &[&str]) -> anyhow::Result<()> {
+    let folder = tree.dist.join("node-images");
+    let layouts = kitchen.images(names)?;
+    names
+        .iter()
+        .zip(layouts)
+        .try_for_each(|(name, layout)| write_archive(&layout, name, &folder.join(format!("{name}.tar"))))
+}
+
+/// A bundle's layout, or the layout or archive itself.
+fn open_any(path: &Path) -> anyhow::Result<Layout> {
+    let inside = path.join("oci");
+    Ok(Layout::open(if inside.is_dir() { &inside } else { path })?)
 }
 
 /// Where images and packages are kept between builds, outside the checkout.
@@ -84,8 +117,7 @@ fn cache() -> anyhow::Result<PathBuf> {
         .context("say where to keep images in NOVOX_CACHE: neither XDG_CACHE_HOME nor HOME is set")
 }
 
-fn write_archive(kitchen: &mut Kitchen, name: &str, out: &std::path::Path) -> anyhow::Result<()> {
-    let layout = kitchen.image(name)?;
+fn write_archive(layout: &Layout, name: &str, out: &Path) -> anyhow::Result<()> {
     let image = layout.only()?;
     let same = Layout::open(out)
         .and_then(|present| present.only())

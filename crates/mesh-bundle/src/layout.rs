@@ -166,6 +166,14 @@ impl Layout {
         Ok(layout)
     }
 
+    /// Where it is, if it is a folder.
+    pub(crate) fn folder(&self) -> Option<&Path> {
+        match &self.source {
+            Source::Folder(folder) => Some(folder),
+            Source::Tar { .. } => None,
+        }
+    }
+
     /// Every image that is for this machine's architecture, or does not say for which it is.
     pub fn images(&self) -> Result<Vec<Image>, LayoutError> {
         let mut images = Vec::new();
@@ -275,10 +283,8 @@ impl Layout {
 
 fn tar_entries(file: &Arc<File>) -> io::Result<HashMap<String, (u64, u64)>> {
     let mut entries = HashMap::new();
-    let mut archive = tar::Archive::new(FileRange { file: Arc::clone(file), offset: 0, left: u64::MAX });
-    // Entries' contents are skipped by reading them: 1 GB costs under a second from a warm cache, and a tar needs no
-    // seekable input this way.
-    for entry in archive.entries()? {
+    let mut archive = tar::Archive::new(io::BufReader::new(File::try_clone(file)?));
+    for entry in archive.entries_with_seek()? {
         let entry = entry?;
         let name = entry.path()?.to_string_lossy().trim_start_matches("./").to_owned();
         entries.insert(name, (entry.raw_file_position(), entry.size()));

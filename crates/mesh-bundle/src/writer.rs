@@ -86,6 +86,23 @@ impl LayoutWriter {
         Ok(())
     }
 
+    /// As [`Self::copy`], but blobs become hard links where the file system can, and are not read: for a layout that was
+    /// just verified.
+    pub fn link(&mut self, name: &str, from: &Layout, image: &Image) -> Result<(), LayoutError> {
+        let linked = from.folder().is_some_and(|folder| {
+            image.blobs().all(|blob| {
+                let place = Path::new("blobs/sha256").join(blob.digest.hex());
+                let (there, here) = (folder.join(&place), self.root.join(&place));
+                here.exists() || fs::hard_link(there, here).is_ok()
+            })
+        });
+        if !linked {
+            return self.copy(name, from, image);
+        }
+        self.name_image(name, image.descriptor.clone());
+        Ok(())
+    }
+
     /// Writes the index, sorted by name; without it the folder is no layout.
     pub fn finish(self) -> Result<(), LayoutError> {
         let index = oci::Index {

@@ -51,14 +51,13 @@ const UNREAD: &[&str] = &[
 const KEPT: &[&str] = &["usr/share/doc/*/copyright"];
 
 /// Removes what no image carries, and what this one does not.
-pub(crate) fn clean(tree: &mut Tree, drop: &[String], keep: &[String], only: &[String]) {
+pub(crate) fn clean(tree: &mut Tree, drop: &[String], keep: &[String]) {
     let dropped = |path: &Path| {
         TRACES.iter().chain(UNREAD).copied().chain(drop.iter().map(String::as_str)).any(|p| covers(p, path))
     };
     let kept =
         |path: &Path| KEPT.iter().copied().chain(keep.iter().map(String::as_str)).any(|p| reaches(p, path));
-    let chosen = |path: &Path| only.is_empty() || only.iter().any(|p| reaches(p, path));
-    tree.retain(|path, _| (chosen(path) && !dropped(path)) || (kept(path)));
+    tree.retain(|path, _| kept(path) || !dropped(path));
     tree.retain(|path, node| {
         let replaced = match (path.to_str(), &node.kind) {
             (Some("etc/machine-id"), _) => Some(Vec::new()),
@@ -169,7 +168,7 @@ mod tests {
             let content = Kind::File(Arc::new(Content::Bytes(b"x".to_vec())));
             tree.insert(path, mesh_bundle::tree::Node::of_root(content, 0o644));
         }
-        clean(&mut tree, &[], &[], &[]);
+        clean(&mut tree, &[], &[]);
         let left: Vec<String> = tree.iter().map(|(path, _)| path.display().to_string()).collect();
         let wanted = [
             "etc",

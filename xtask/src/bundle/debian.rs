@@ -10,6 +10,7 @@ use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -61,6 +62,8 @@ pub(crate) struct Suite {
     name: String,
     architecture: String,
     state: PathBuf,
+    /// One download at a time: they share a folder.
+    download: Mutex<()>,
 }
 
 impl Suite {
@@ -74,14 +77,14 @@ impl Suite {
             fs::create_dir_all(state.join(folder)).with_context(|| format!("make {}", state.display()))?;
         }
         fs::write(state.join("status"), "")?;
-        let suite = Self { name: name.to_owned(), architecture, state };
+        let suite = Self { name: name.to_owned(), architecture, state, download: Mutex::new(()) };
         fs::write(suite.state.join("apt.conf"), suite.settings())?;
         let fetched = suite.state.join("fetched");
         let fresh = fetched.metadata().and_then(|meta| meta.modified()).ok().and_then(|at| at.elapsed().ok());
         if refresh || fresh.is_none_or(|age| age > LISTS_STAY_FRESH) {
             fs::write(suite.state.join("sources.list"), suite.sources(&find_mirror()?))?;
             match program::run(suite.apt("apt-get").args(["-qq", "--error-on=any", "update"])) {
-                Ok(()) => fs::write(&fetched, "")?,
+                Ok(()) => suite.lists_are_new()?,
                 Err(error) if fetched.exists() && !refresh => {
                     println!(
                         "The mirror does not answer ({error:#}); going on with the package lists of last time."
@@ -93,12 +96,22 @@ impl Suite {
         Ok(suite)
     }
 
-    /// Every package version that an image of `debian` consists of, sorted by name.
+    /// Every package version that an image of `debian` consists of, sorted by name. apt is asked once for each set of
+    /// words and package lists.
     pub(crate) fn resolve(&self, debian: &Debian) -> anyhow::Result<Vec<Package>> {
-        let mut simulate = self.apt("apt-get");
-        simulate.args(["--simulate", "-qq", "install"]).args(self.wanted(debian));
-        let text = program::output(&mut simulate)
-            .with_context(|| format!("find what {} needs in {}", debian.packages.join(" "), self.name))?;
+        let wanted = self.wanted(debian);
+        let answers = self.state.join("answers");
+        let answer = answers.join(&digest_of(wanted.join(" ").as_bytes()).hex()[..32]);
+        let text = if let Ok(text) = fs::read_to_string(&answer) {
+            text
+        } else {
+            let mut simulate = self.apt("apt-get");
+            let text = program::output(simulate.args(["--simulate", "-qq", "install"]).args(&wanted))
+                .with_context(|| format!("find what {} needs in {}", debian.packages.join(" "), self.name))?;
+            fs::create_dir_all(&answers)?;
+            fs::write(&answer, &text)?;
+            text
+        };
         let mut found: Vec<Package> = text.lines().filter_map(parse_inst).collect();
         if debian.base == Base::Unpacked {
             found.retain(|package| debian.packages.contains(&package.name));
@@ -111,6 +124,7 @@ impl Suite {
     /// Fetches what [`Self::resolve`] answered to the same words, and makes a repository at `into` that holds exactly
     /// `packages` of it.
     pub(crate) fn fetch(&self, debian: &Debian, packages: &[Package], into: &Path) -> anyhow::Result<()> {
+        let _alone = self.download.lock().map_err(|_| anyhow::anyhow!("another download failed"))?;
         let mut download = self.apt("apt-get");
         download.args(["-qq", "--yes", "--download-only", "install"]).args(self.wanted(debian));
         program::run(&mut download).context("fetch Debian packages (--refresh fetches the lists anew)")?;
@@ -140,6 +154,14 @@ impl Suite {
         }
         anyhow::ensure!(left.is_empty(), "apt has no record of {left:?}");
         self.write_index(into, &index)
+    }
+
+    fn lists_are_new(&self) -> anyhow::Result<()> {
+        let answers = self.state.join("answers");
+        if answers.exists() {
+            fs::remove_dir_all(&answers).with_context(|| format!("forget {}", answers.display()))?;
+        }
+        fs::write(self.state.join("fetched"), "").context("note when the lists were fetched")
     }
 
     /// `deb` line for a repository that [`Self::fetch`] made. Trusted, because every file in it was checked here against

@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use anyhow::Context as _;
 use mesh_bundle::hashing::digest_of;
@@ -39,27 +41,51 @@ pub(crate) struct Kitchen {
     pub(crate) refresh: bool,
     /// Cook even when the cache has it.
     pub(crate) again: bool,
-    suites: BTreeMap<String, Arc<Suite>>,
+    suites: Mutex<BTreeMap<String, Arc<Suite>>>,
 }
 
 impl Kitchen {
     /// Nothing opened yet.
     pub(crate) fn new(recipes: PathBuf, dist: PathBuf, cache: PathBuf, refresh: bool, again: bool) -> Self {
-        Self { recipes, dist, cache, refresh, again, suites: BTreeMap::new() }
+        Self { recipes, dist, cache, refresh, again, suites: Mutex::default() }
     }
 
     /// The suite, opened once.
-    pub(crate) fn suite(&mut self, name: &str) -> anyhow::Result<Arc<Suite>> {
-        if let Some(suite) = self.suites.get(name) {
+    pub(crate) fn suite(&self, name: &str) -> anyhow::Result<Arc<Suite>> {
+        let mut suites = self.suites.lock().map_err(|_| anyhow::anyhow!("another image failed"))?;
+        if let Some(suite) = suites.get(name) {
             return Ok(Arc::clone(suite));
         }
         let suite = Arc::new(Suite::open(&self.cache, name, self.refresh)?);
-        self.suites.insert(name.to_owned(), Arc::clone(&suite));
+        suites.insert(name.to_owned(), Arc::clone(&suite));
         Ok(suite)
     }
 
+    /// The layouts of these images, in order; two are cooked at a time, since installing packages keeps one core busy.
+    pub(crate) fn images(&self, names: &[&str]) -> anyhow::Result<Vec<Layout>> {
+        let (next, done) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    while let Some((at, name)) =
+                        Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|at| Some((at, names.get(at)?)))
+                    {
+                        let layout = self.image(name).with_context(|| format!("build the image {name}"));
+                        if let Ok(mut done) = done.lock() {
+                            done.insert(at, layout);
+                        }
+                    }
+                });
+            }
+        });
+        done.into_inner()
+            .map_err(|_| anyhow::anyhow!("a build of an image panicked"))?
+            .into_values()
+            .collect()
+    }
+
     /// The layout that holds the recipe's image alone, from the cache or cooked now.
-    pub(crate) fn image(&mut self, name: &str) -> anyhow::Result<Layout> {
+    pub(crate) fn image(&self, name: &str) -> anyhow::Result<Layout> {
         let recipe = Recipe::read(&self.recipes, name)?;
         let packages = match &recipe.content.debian {
             Some(debian) => self.suite(&debian.suite)?.resolve(debian)?,
@@ -75,6 +101,7 @@ impl Kitchen {
             }
         }
         println!("{name}: cooking from {} packages", packages.len());
+        let begun = Instant::now();
         let folder = self.cache.join("images");
         fs::create_dir_all(&folder)?;
         let work = tempfile::Builder::new().prefix(".cooking-").tempdir_in(&folder)?;
@@ -85,6 +112,7 @@ impl Kitchen {
             fs::remove_dir_all(&kept)?;
         }
         fs::rename(&layout, &kept).with_context(|| format!("keep {}", kept.display()))?;
+        println!("{name}: cooked in {:.1} s", begun.elapsed().as_secs_f64());
         Ok(Layout::open(&kept)?)
     }
 
@@ -99,13 +127,13 @@ impl Kitchen {
         Ok(digest_of(lines.join("\n").as_bytes()).hex()[..24].to_owned())
     }
 
-    fn tree(&mut self, recipe: &Recipe, packages: &[Package], work: &Path) -> anyhow::Result<Tree> {
+    fn tree(&self, recipe: &Recipe, packages: &[Package], work: &Path) -> anyhow::Result<Tree> {
         let mut tree = match &recipe.content.debian {
             Some(debian) => install(&*self.suite(&debian.suite)?, debian, packages, work)?,
             None => Tree::default(),
         };
         let content = &recipe.content;
-        clean(&mut tree, &content.drop, &content.keep, &content.only);
+        clean(&mut tree, &content.drop, &content.keep);
         let owners = Owners::read(&tree);
         for directory in &content.directory {
             let mut node = Node::of_root(Kind::Directory, mode(&directory.mode)?);
@@ -157,7 +185,12 @@ fn install(suite: &Suite, debian: &Debian, packages: &[Package], work: &Path) ->
     }
     command.arg(&debian.suite).arg(&root).arg(suite.source_line(&repository));
     command.env("SOURCE_DATE_EPOCH", EPOCH.to_string()).env("LC_ALL", "C.UTF-8").env("TMPDIR", work);
-    program::run(&mut command)?;
+    let log = work.join("log");
+    let said = fs::File::create(&log).with_context(|| format!("make {}", log.display()))?;
+    command.stdout(said.try_clone()?).stderr(said);
+    if let Err(error) = program::run(&mut command) {
+        return Err(error.context(fs::read_to_string(&log).unwrap_or_default()));
+    }
     fs::remove_dir_all(&repository)?;
     read_tree(&root)
 }

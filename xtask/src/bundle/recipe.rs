@@ -28,9 +28,6 @@ pub(crate) struct Content {
     pub(crate) why: String,
     /// The Debian packages, or none for an image of files only.
     pub(crate) debian: Option<Debian>,
-    /// Keeps only these paths (and what is below them) of what the packages brought; everything by default.
-    #[serde(default)]
-    pub(crate) only: Vec<String>,
     /// Paths to drop beyond those that every image drops; `*` stands for any part of one name.
     #[serde(default)]
     pub(crate) drop: Vec<String>,

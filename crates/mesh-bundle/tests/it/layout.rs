@@ -201,6 +201,11 @@ fn an_image_taken_over_keeps_its_digests_under_its_new_name() {
     writer.finish().unwrap();
     let copied = Layout::open(&to).unwrap();
     copied.verify().unwrap();
+    let linked = folder.path().join("linked");
+    let mut writer = LayoutWriter::create(&linked).unwrap();
+    writer.link("mesh/uno", &layout, &image).unwrap();
+    writer.finish().unwrap();
+    assert_eq!(blobs(&linked), blobs(&to));
     assert_eq!(copied.find_name("mesh/uno").unwrap().digest(), image.digest());
 }
 
