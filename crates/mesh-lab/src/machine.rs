@@ -81,9 +81,9 @@ fn install(missing: &[&Need], progress: &Progress) -> Result<(), LabError> {
     apt(&args).map(drop)
 }
 
-/// Where a bare node's engine may be installed from: the source of Debian packages this machine itself uses, as a line
-/// for apt. The lab knows no server's name of its own.
-pub(crate) fn package_source(suite: &str) -> Result<String, LabError> {
+/// Where packages for a node may come from: the source of Debian packages this machine itself uses, as a line for apt.
+/// The lab knows no server's name of its own.
+pub fn package_source(suite: &str) -> Result<String, LabError> {
     let folder = Path::new("/etc/apt/sources.list.d");
     let listed =
         std::fs::read_dir(folder).map(|entries| entries.flatten().map(|entry| entry.path()).collect());
@@ -93,11 +93,11 @@ pub(crate) fn package_source(suite: &str) -> Result<String, LabError> {
     let mut texts = files.iter().filter_map(|file| std::fs::read_to_string(file).ok());
     let server = texts.find_map(|text| debian_server(&text));
     let server = server.ok_or_else(|| LabError::Unable {
-        why: "its apt knows no source of Debian packages, from which a bare node could install its engine; raise the lab \
-              without --bare"
+        why: "its apt knows no source of Debian packages, from which a node could install any; a lab without --bare needs \
+              none"
             .to_owned(),
     })?;
-    Ok(format!("deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] {server} {suite} main\n"))
+    Ok(format!("deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] {server} {suite} main"))
 }
 
 /// The first server in apt's source lists (either form) whose address ends in Debian's folder.

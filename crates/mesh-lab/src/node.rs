@@ -3,7 +3,7 @@
 //! It looks at the engine for every answer and remembers nothing, so a handle is never out of date. It never knows what
 //! runs on the node, except that a node has a systemd and may have a host unit. Made by [`crate::Lab`].
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::fs;
 use std::net::Ipv4Addr;
@@ -55,6 +55,17 @@ impl fmt::Display for Booted {
             Self::Degraded(units) => write!(f, ", without {}", units.join(", ")),
         }
     }
+}
+
+/// What a command started with [`Node::command`] reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Input {
+    /// Nothing.
+    None,
+    /// The caller's standard input; a command that does not read all of it may lose its output.
+    Passed,
+    /// The caller's terminal.
+    Terminal,
 }
 
 /// Which address a node gets when it is healed.
@@ -111,14 +122,20 @@ impl Node {
         self.call(&[], command, COMMAND).run().map(|output| output.text().to_owned())
     }
 
-    /// The same with bytes on its standard input (never in the process list) and its own deadline.
+    /// The same with a text on its standard input (never in the process list), ended by a new line, and its own deadline.
+    ///
+    /// The text is taken in whole before the command starts: the engine loses all output of a command that ends without
+    /// having read its input, and with it the reason why it failed.
     pub fn run_with_input<S: AsRef<OsStr>>(
         &self,
         command: impl IntoIterator<Item = S>,
-        input: impl Into<Vec<u8>>,
+        input: &str,
         deadline: Duration,
     ) -> Result<String, LabError> {
-        self.call(&["--interactive"], command, deadline)
+        const TAKE_IN: [&str; 4] = ["sh", "-c", r#"text=$(cat); printf '%s\n' "$text" | "$@""#, "sh"];
+        let words = TAKE_IN.iter().map(OsString::from);
+        let words = words.chain(command.into_iter().map(|word| word.as_ref().to_owned()));
+        self.call(&["--interactive"], words, deadline)
             .input(input)
             .run()
             .map(|output| output.text().to_owned())
@@ -136,8 +153,12 @@ impl Node {
     }
 
     /// A command for the caller to start with its own terminal or pipes, where no deadline makes sense.
-    pub fn command<S: AsRef<OsStr>>(&self, terminal: bool, command: impl IntoIterator<Item = S>) -> Command {
-        let flags: &[&str] = if terminal { &["--interactive", "--tty"] } else { &["--interactive"] };
+    pub fn command<S: AsRef<OsStr>>(&self, input: Input, command: impl IntoIterator<Item = S>) -> Command {
+        let flags: &[&str] = match input {
+            Input::Terminal => &["--interactive", "--tty"],
+            Input::Passed => &["--interactive"],
+            Input::None => &[],
+        };
         self.call(flags, command, COMMAND).into_command()
     }
 

@@ -7,9 +7,10 @@
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::thread;
+use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::Duration;
 
+use mesh_bundle::Digest;
 use mesh_bundle::hashing::HashingReader;
 use mesh_client::ContextStore;
 use serde::Deserialize;
@@ -71,22 +72,20 @@ impl<'a> Mesh<'a> {
     /// Makes the mesh, or what is missing of it.
     pub fn raise(lab: &'a Lab, dist: &Path, progress: &Progress) -> Result<Self, LabError> {
         let mut mesh = Self { lab, program: built(dist, "mesh")?, changed: false };
-        let host = built(dist, "mesh-host")?;
+        let host = Program::read(built(dist, "mesh-host")?)?;
         tell_of_another_bundle(lab, dist, progress)?;
-        mesh.changed |= put_hosts(lab, &host, progress)?;
         let (first, others) =
             lab.nodes().split_first().ok_or_else(|| LabError::NotUp { lab: lab.name().to_string() })?;
-        mesh.changed |= on_node(first, bootstrap(first, progress))?;
+        // The other nodes get their program while the first, which everything waits for, is at work.
+        mesh.changed |= thread::scope(|scope| {
+            let putting = at_once(scope, others, |node| host.put(node, progress));
+            let done = host.put(first, progress).and_then(|put| Ok(put | bootstrap(first, progress)?));
+            let done = on_node(first, done);
+            Ok::<bool, LabError>(done? | finished(putting)?)
+        })?;
         context::keep(&ContextStore::of_this_person(), lab.place(), lab.name(), &first.read(ADMIN_CONTEXT)?)?;
-        let joined: Result<Vec<bool>, LabError> = thread::scope(|scope| {
-            let joins: Vec<_> =
-                others.iter().map(|node| scope.spawn(|| on_node(node, mesh.join(node, progress)))).collect();
-            joins
-                .into_iter()
-                .map(|join| join.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-                .collect()
-        });
-        mesh.changed |= joined?.contains(&true);
+        mesh.changed |=
+            thread::scope(|scope| finished(at_once(scope, others, |node| mesh.join(node, progress))))?;
         mesh.wait_connected(progress)?;
         Ok(mesh)
     }
@@ -129,7 +128,7 @@ impl<'a> Mesh<'a> {
             None => self.invite(node, &kept)?,
         };
         progress.step(&format!("{}: joining", node.name()));
-        let join = |token: String| node.run_with_input([HOST, "join"], token + "\n", JOIN);
+        let join = |token: String| node.run_with_input([HOST, "join"], &token, JOIN);
         match join(token) {
             Ok(_) => {}
             Err(LabError::Failed { .. }) if !node.has_file(LINK)? => {
@@ -200,27 +199,54 @@ fn built(dist: &Path, program: &str) -> Result<PathBuf, LabError> {
     }
 }
 
-/// Puts the host's program on every node that does not have this very one.
-fn put_hosts(lab: &Lab, program: &Path, progress: &Progress) -> Result<bool, LabError> {
-    let mut reader = HashingReader::new(File::open(program).map_err(LabError::file("read", program))?);
-    io::copy(&mut reader, &mut io::sink()).map_err(LabError::file("read", program))?;
-    let digest = reader.finish();
-    let mut changed = false;
-    for node in lab.nodes() {
+/// A program of `dist/` and the digest by which a node that has it is known.
+struct Program {
+    path: PathBuf,
+    digest: Digest,
+}
+
+impl Program {
+    fn read(path: PathBuf) -> Result<Self, LabError> {
+        let mut reader = HashingReader::new(File::open(&path).map_err(LabError::file("read", &path))?);
+        io::copy(&mut reader, &mut io::sink()).map_err(LabError::file("read", &path))?;
+        Ok(Self { path, digest: reader.finish() })
+    }
+
+    /// Puts it on a node that does not have this very one, and restarts a host that ran another.
+    fn put(&self, node: &Node, progress: &Progress) -> Result<bool, LabError> {
         let there = node.exec(["sha256sum", HOST])?;
-        if there.code == 0 && there.stdout.starts_with(digest.hex()) {
-            continue;
+        if there.code == 0 && there.stdout.starts_with(self.digest.hex()) {
+            return Ok(false);
         }
-        progress.step(&format!("{}: putting {} in place", node.name(), program.display()));
-        node.put(program, HOST)?;
+        progress.step(&format!("{}: putting {} in place", node.name(), self.path.display()));
+        node.put(&self.path, HOST)?;
         node.run(["chmod", "0755", HOST])?;
         if there.code == 0 && node.has_file(LINK)? {
             progress.step(&format!("{}: restarting its host, which is another build now", node.name()));
             node.run(["systemctl", "restart", HOST_UNIT])?;
         }
-        changed = true;
+        Ok(true)
     }
-    Ok(changed)
+}
+
+type Work<'scope> = ScopedJoinHandle<'scope, Result<bool, LabError>>;
+
+/// Does the same on several nodes at once; each says whether it changed something.
+fn at_once<'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    nodes: &'scope [Node],
+    work: impl Fn(&Node) -> Result<bool, LabError> + Copy + Send + 'scope,
+) -> Vec<Work<'scope>> {
+    nodes.iter().map(|node| scope.spawn(move || on_node(node, work(node)))).collect()
+}
+
+/// Waits for all of it; the first failure is the answer once everything has ended.
+fn finished(works: Vec<Work<'_>>) -> Result<bool, LabError> {
+    let results: Vec<Result<bool, LabError>> = works
+        .into_iter()
+        .map(|work| work.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        .collect();
+    results.into_iter().try_fold(false, |changed, result| Ok(changed | result?))
 }
 
 /// A node keeps the bundle it was raised with; when another has been built since, says so.
@@ -245,7 +271,7 @@ fn bootstrap(node: &Node, progress: &Progress) -> Result<bool, LabError> {
         progress.step(&format!("{}: has no engine; giving it this machine's package sources", node.name()));
         node.run_with_input(
             ["sh", "-c", "cat > /etc/apt/sources.list.d/lab.list"],
-            machine::package_source("bookworm")?,
+            &machine::package_source("bookworm")?,
             CALL,
         )?;
     }

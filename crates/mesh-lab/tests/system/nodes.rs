@@ -32,6 +32,11 @@ fn a_node_boots_its_own_systemd_and_runs_commands_with_their_exit_codes_and_inpu
     assert_eq!(node.exec(["sh", "-c", "exit 42"]).unwrap().code, 42);
     let echoed = node.run_with_input(["cat"], "through standard input", Duration::from_secs(10)).unwrap();
     assert_eq!(echoed, "through standard input");
+    let deaf = node.run_with_input(["sh", "-c", "echo why >&2; exit 4"], "not read", Duration::from_secs(10));
+    assert!(
+        matches!(deaf, Err(LabError::Failed { code: 4, last, .. }) if last == "why"),
+        "its reason is not lost"
+    );
     assert!(matches!(node.run(["false"]), Err(LabError::Failed { code: 1, .. })));
     assert!(matches!(lab.node("node-7"), Err(LabError::NoNode { .. })));
 }

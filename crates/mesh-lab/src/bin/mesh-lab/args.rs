@@ -58,6 +58,9 @@ pub(crate) enum Command {
     Exec {
         /// Such as node-1
         node: String,
+        /// Pass standard input on to the command, which is otherwise done only at a terminal
+        #[arg(short, long = "input")]
+        input: bool,
         /// The command and its arguments
         #[arg(last = true, required = true)]
         command: Vec<OsString>,

@@ -14,7 +14,7 @@ use std::process::{Command as Process, ExitCode};
 
 use clap::{CommandFactory as _, Parser as _};
 use mesh_lab::raise::Mesh;
-use mesh_lab::{Heal, Lab, LabError, Options, Owner, Progress};
+use mesh_lab::{Heal, Input, Lab, LabError, Options, Owner, Progress};
 
 use crate::args::{Cli, Command, Up};
 
@@ -74,10 +74,11 @@ fn run(cli: Cli) -> Result<(), LabError> {
             let states = Lab::open(&cli.lab)?.state()?;
             say(&if json { show::json(&states).unwrap_or_default() } else { show::table(&states, &[]) })
         }
-        Command::Exec { node, command } => {
-            let terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
+        Command::Exec { node, input, command } => {
             let lab = Lab::open(&cli.lab)?;
-            become_it(lab.running_node(&node)?.command(terminal, command))
+            become_it(
+                lab.running_node(&node)?.command(if input { Input::Passed } else { terminal() }, command),
+            )
         }
         Command::Cut { node } => {
             Lab::open(&cli.lab)?.node(&node)?.cut()?;
@@ -107,7 +108,7 @@ fn run(cli: Cli) -> Result<(), LabError> {
                 let lines = lines.to_string();
                 let mut args = vec!["journalctl", "--no-pager", "--follow", "--lines", &lines];
                 args.extend(unit.iter().flat_map(|unit| ["--unit", unit]));
-                return become_it(lab.running_node(&node)?.command(io::stdout().is_terminal(), args));
+                return become_it(lab.running_node(&node)?.command(terminal(), args));
             }
             say(&lab.node(&node)?.journal_lines(unit.as_deref(), lines)?)
         }
@@ -144,7 +145,7 @@ fn next(dist: &Path) -> String {
     let dist = std::fs::canonicalize(dist).unwrap_or_else(|_| dist.to_owned());
     let dist = dist.strip_prefix(&here).unwrap_or(&dist);
     let row = |program: &str, words: &str, what: &str| {
-        format!("\n  {:<42} {what}", format!("{}/{program} {words}", dist.display()))
+        format!("\n  {:<34} {what}", format!("{}/{program} {words}", dist.display()))
     };
     [
         "\nTry next:".to_owned(),
@@ -171,6 +172,11 @@ fn raise(options: &Options, progress: &Progress) -> Result<(), LabError> {
     let took = progress.elapsed().as_secs_f64();
     say(&format!("lab {} {what} ({took:.1} s)\n\n{}", lab.name(), show::table(&lab.state()?, &listed)))?;
     if options.bundle { say(&next(&options.dist)) } else { Ok(()) }
+}
+
+/// The terminal, where there is one for both directions.
+fn terminal() -> Input {
+    if io::stdin().is_terminal() && io::stdout().is_terminal() { Input::Terminal } else { Input::None }
 }
 
 /// Ends as the other program ends; returns only if that cannot be started.
