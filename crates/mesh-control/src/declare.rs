@@ -7,8 +7,8 @@
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use futures_util::StreamExt as _;
-use mesh_events::{IdentityEvent, InventoryEvent, Stage};
-use mesh_identity::{Identity, Issued};
+use mesh_events::{IdentityEvent, InventoryEvent};
+use mesh_identity::{Error, ErrorKind, Identity, Issued, Stage};
 use mesh_ids::{NodeName, Position};
 use mesh_inventory::Inventory;
 use mesh_record::{Entry, ReadError};
@@ -16,7 +16,7 @@ use mesh_wire::Resource;
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
-use crate::http::chain;
+use crate::{http::chain, link::Unavailable, statements::frame};
 
 /// How often every node is looked at, whatever the records said: what failed before is tried again then.
 const PERIOD: Duration = Duration::from_secs(30);
@@ -40,7 +40,9 @@ enum Undeclared {
     #[error("ask inventory what is to be on it")]
     Inventory(#[from] mesh_inventory::Error),
     #[error("have identity issue its declaration")]
-    Identity(#[from] mesh_identity::Error),
+    Identity(#[from] Error),
+    #[error("write its declaration down")]
+    Frame(#[from] Unavailable),
 }
 
 /// What the next declaration of a node holds, by what was issued last and what the node reported; nothing where the
@@ -84,8 +86,8 @@ impl<P: Publish> Declare<P> {
     }
 
     async fn everyone(&self) -> BTreeSet<NodeName> {
-        match self.identity.joined_nodes().await {
-            Ok(nodes) => nodes.into_iter().collect(),
+        match self.identity.accounts().await {
+            Ok(accounts) => accounts.into_iter().map(|account| account.node).collect(),
             Err(error) => {
                 tracing::warn!(error = %chain(&error), "the nodes could not be listed");
                 BTreeSet::new()
@@ -95,33 +97,52 @@ impl<P: Publish> Declare<P> {
 
     /// Brings one node's declaration up to date, and publishes it where it is new.
     async fn declare(&self, node: &NodeName) -> Result<(), Undeclared> {
-        let Some(newest) = self.identity.newest(node).await? else { return Ok(()) };
+        let newest = self.identity.newest(node).await?;
         let standing = self.inventory.standing(node).await?;
-        let newest = newest.map(|issued| (issued.stage, issued.position));
-        let Some(stage) = next_stage(newest, standing.reported) else { return Ok(()) };
-        match stage {
-            Stage::Foundation => {
+        let newest = newest.map(|newest| (newest.stage, newest.position));
+        match next_stage(newest, standing.reported) {
+            None => Ok(()),
+            Some(stage @ Stage::Foundation) => {
                 // The overlay goes here once connectivity decides one.
                 let foundation: [Resource; 0] = [];
-                let issued = self.identity.issue(node, stage, &foundation).await?;
-                self.hand_over(node, &issued);
+                let Some(issued) = self.issue(node, &foundation, stage).await? else { return Ok(()) };
+                self.hand_over(node, &issued)
             }
-            Stage::Rest => {
-                let declared = self.inventory.declare(node).await?;
-                let issued = self.identity.issue(node, stage, &declared.resources).await?;
+            Some(stage @ Stage::Rest) => {
+                let declared = match self.inventory.declare(node).await {
+                    Ok(declared) => declared,
+                    // It was removed, or inventory has yet to hear that it joined, which wakes this again.
+                    Err(error) if error.kind() == mesh_inventory::ErrorKind::NotFound => return Ok(()),
+                    Err(error) => return Err(error.into()),
+                };
+                let Some(issued) = self.issue(node, &declared.resources, stage).await? else { return Ok(()) };
                 // Before it is published, so that no report of it can arrive that nobody can place.
-                self.inventory.note_issued(node, declared.revision, issued.position).await?;
-                self.hand_over(node, &issued);
+                self.inventory.note_issued(node, declared.revision, issued.newest().position).await?;
+                self.hand_over(node, &issued)
             }
         }
-        Ok(())
     }
 
-    fn hand_over(&self, node: &NodeName, issued: &Issued) {
-        if issued.fresh {
-            tracing::info!(%node, position = %issued.position, "a declaration was issued");
-            self.publish.publish(node, Arc::clone(&issued.frame));
+    /// Issues; nothing where the node was removed meanwhile.
+    async fn issue(
+        &self,
+        node: &NodeName,
+        resources: &[Resource],
+        stage: Stage,
+    ) -> Result<Option<Issued>, Undeclared> {
+        match self.identity.issue(node, resources, stage).await {
+            Ok(issued) => Ok(Some(issued)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error.into()),
         }
+    }
+
+    fn hand_over(&self, node: &NodeName, issued: &Issued) -> Result<(), Undeclared> {
+        if let Issued::New(newest) = issued {
+            tracing::info!(%node, position = %newest.position, "a declaration was issued");
+            self.publish.publish(node, frame(newest)?.frame);
+        }
+        Ok(())
     }
 }
 

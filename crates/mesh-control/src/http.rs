@@ -16,7 +16,7 @@ mod version;
 mod view;
 mod watch;
 
-pub use api::{Api, Broker, BrokerAway};
+pub use api::Api;
 use axum::{
     Router,
     extract::DefaultBodyLimit,
@@ -25,8 +25,8 @@ use axum::{
 pub use history::History;
 pub use listener::{ListenError, TlsListener};
 use mesh_api::ProblemCode;
-pub use problem::chain;
 use problem::Failure;
+pub(crate) use problem::chain;
 use utoipa::{
     Modify, OpenApi,
     openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme},
@@ -59,8 +59,14 @@ struct BearerToken;
 
 impl Modify for BearerToken {
     fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
-        let scheme = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).description(Some("A token of this mesh")).build();
-        document.components.get_or_insert_default().add_security_scheme("token", SecurityScheme::Http(scheme));
+        let scheme = HttpBuilder::new()
+            .scheme(HttpAuthScheme::Bearer)
+            .description(Some("A token of this mesh"))
+            .build();
+        document
+            .components
+            .get_or_insert_default()
+            .add_security_scheme("token", SecurityScheme::Http(scheme));
     }
 }
 

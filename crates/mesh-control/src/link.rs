@@ -13,16 +13,19 @@ mod outbox;
 mod statement;
 mod uplink;
 
+use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
 
 use mesh_ids::{NodeName, Position};
 use mesh_link::{
-    Address, ClientTls, Connection, Endpoint, InvalidTls, LinkError, Management, NodeAccount, Session,
-    Supervisor, SupervisorState, TokenAccount, Topology,
+    Address, Changes, ClientTls, Connection, Endpoint, InvalidTls, LinkError, Management, NodeAccount,
+    Session, Supervisor, SupervisorState, TokenAccount, Topology,
 };
 use mesh_seal::VerifyingKey;
 use mesh_wire::{Alive, Enrol, EnrolAnswer, Report};
 use tokio::sync::watch;
+use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use tokio_util::sync::CancellationToken;
 
 use self::outbox::Outbox;
@@ -31,6 +34,9 @@ use crate::declare::Publish;
 use crate::settings::BrokerSettings;
 
 pub use self::complaints::Counts;
+
+/// How often the whole topology is compared with the stores. Five requests where nothing differs.
+const TOPOLOGY_PERIOD: Duration = Duration::from_mins(1);
 
 /// Who owns the answer cannot give it now; it is asked again.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -174,6 +180,7 @@ impl<D: Directory, S: StatementSink> Session for ControlSession<D, S> {
         let outcome = async {
             self.ensure_topology().await?;
             tokio::select! {
+                outcome = self.keep_topology() => outcome,
                 outcome = self.uplink.take_alive(connection) => outcome,
                 outcome = self.uplink.take_reports(connection) => outcome,
                 outcome = self.uplink.take_requests(connection) => outcome,
@@ -188,18 +195,25 @@ impl<D: Directory, S: StatementSink> Session for ControlSession<D, S> {
 }
 
 impl<D: Directory, S: StatementSink> ControlSession<D, S> {
+    /// Puts right what was changed behind our back, and takes away what was removed or expired in the stores.
+    async fn keep_topology(&self) -> Result<Infallible, LinkError> {
+        let mut period = interval_at(Instant::now() + TOPOLOGY_PERIOD, TOPOLOGY_PERIOD);
+        period.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            period.tick().await;
+            self.ensure_topology().await?;
+        }
+    }
+
     async fn ensure_topology(&self) -> Result<(), LinkError> {
         let lost = |error: &dyn std::fmt::Display| LinkError::Lost(error.to_string());
         let nodes = self.directory.nodes().await.map_err(|error| lost(&error))?;
         let tokens = self.directory.tokens().await.map_err(|error| lost(&error))?;
         let changes = self.topology.ensure_all(&nodes, &tokens).await.map_err(|error| lost(&error))?;
-        tracing::info!(
-            nodes = nodes.len(),
-            tokens = tokens.len(),
-            made = changes.made,
-            removed = changes.removed,
-            "the broker's topology is as the stores say"
-        );
+        if changes != Changes::default() {
+            let (nodes, tokens, Changes { made, removed }) = (nodes.len(), tokens.len(), changes);
+            tracing::info!(nodes, tokens, made, removed, "the broker's topology was put right");
+        }
         Ok(())
     }
 }

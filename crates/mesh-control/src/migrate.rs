@@ -26,10 +26,8 @@ pub async fn run(environment: &impl Environment) -> anyhow::Result<()> {
         let migrations = migrations().with_context(|| format!("migrate {context}"))?;
         let store = Store::open(context, environment).with_context(|| format!("migrate {context}"))?;
         store.connect_within(STORE_DEADLINE).await.with_context(|| format!("migrate {context}"))?;
-        let applied = store
-            .migrate(&migrations, LOCK_PATIENCE)
-            .await
-            .with_context(|| format!("migrate {context}"))?;
+        let applied =
+            store.migrate(&migrations, LOCK_PATIENCE).await.with_context(|| format!("migrate {context}"))?;
         if applied.is_empty() {
             tracing::info!(%context, "the schema is up to date");
         }

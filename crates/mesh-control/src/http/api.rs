@@ -1,27 +1,16 @@
 //! What every endpoint has at hand, and the few things that take more than one context.
 
-use std::{collections::BTreeMap, fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use mesh_api::{Invitation, NodeView, ProblemCode};
 use mesh_authz::Principal;
 use mesh_identity::Identity;
-use mesh_ids::{MeshId, NodeName};
+use mesh_ids::{MeshId, NodeName, Timestamp};
 use mesh_inventory::Inventory;
 use tokio_util::sync::CancellationToken;
 
 use super::{History, problem::Failure, view};
-
-/// The broker does not answer.
-#[derive(Debug, Clone, thiserror::Error)]
-#[error("{0}")]
-pub struct BrokerAway(pub String);
-
-/// What the interface needs of the link: that accounts stand on the broker before anybody is told of them, and are gone
-/// from it before anybody is told so.
-pub trait Broker: Send + Sync + 'static {
-    /// Makes the one-shot account of every open invitation and the topology of every node.
-    fn bring_up_to_date(&self) -> Pin<Box<dyn Future<Output = Result<(), BrokerAway>> + Send + '_>>;
-}
+use crate::link::{LinkHandle, Unavailable};
 
 /// Cheap to clone; all clones are one.
 #[derive(Clone)]
@@ -32,7 +21,7 @@ struct Inner {
     inventory: Inventory,
     identity: Identity,
     history: History,
-    broker: Box<dyn Broker>,
+    link: LinkHandle,
     stop: CancellationToken,
 }
 
@@ -48,11 +37,11 @@ impl Api {
         mesh: MeshId,
         inventory: Inventory,
         identity: Identity,
-        broker: Box<dyn Broker>,
+        link: LinkHandle,
         stop: CancellationToken,
     ) -> Self {
         let history = History::new(inventory.record(), identity.record());
-        Self(Arc::new(Inner { mesh, inventory, identity, history, broker, stop }))
+        Self(Arc::new(Inner { mesh, inventory, identity, history, link, stop }))
     }
 
     pub(super) fn mesh(&self) -> &MeshId {
@@ -82,32 +71,45 @@ impl Api {
 
     pub(super) async fn node_view(&self, who: &Principal, name: &NodeName) -> Result<NodeView, Failure> {
         let node = self.0.inventory.node(who, name).await?;
-        Ok(view::node(node, self.0.identity.newest_position(name).await?))
+        let newest = self.0.identity.newest(name).await?;
+        Ok(view::node(node, newest.map(|newest| newest.position)))
     }
 
+    /// Makes a token, and the account it opens before anybody is told of it.
     pub(super) async fn invite(
         &self,
         who: &Principal,
         node: &NodeName,
-        ttl: Duration,
+        life_time: Duration,
         labels: BTreeMap<String, String>,
     ) -> Result<Invitation, Failure> {
-        let token = self.0.identity.invite(who, node, ttl, labels).await?;
-        self.reach_broker("the invitation stands, but its account could not be made: invite again").await?;
+        let token = self.0.identity.invite(who, node, life_time, labels).await?;
+        let password = token.secret.derive(&token.id);
+        let account = crate::statements::token_account(&token.id, password.broker_password());
+        self.0.link.invite(&account).await.map_err(|away| {
+            broker_away(
+                &away,
+                "the invitation stands, but its account on the broker could not be made: invite again",
+            )
+        })?;
         let text = token.to_text().map_err(|error| Failure::internal(&error))?;
-        let expires = mesh_ids::Timestamp::from_unix_s(token.expires).to_string();
+        let expires = Timestamp::from_unix_s(token.expires).to_string();
         Ok(Invitation { node: token.node, token: text, expires })
     }
 
+    /// Forgets a node, and throws it out before anybody is told so.
     pub(super) async fn remove_node(&self, who: &Principal, node: &NodeName) -> Result<(), Failure> {
         self.0.identity.remove_node(who, node).await?;
-        self.reach_broker("the node is removed, and its account on the broker goes as soon as that answers").await
-    }
-
-    async fn reach_broker(&self, otherwise: &str) -> Result<(), Failure> {
-        self.0.broker.bring_up_to_date().await.map_err(|away| {
-            tracing::warn!(reason = %away, "the broker did not answer a request of the interface");
-            Failure::new(ProblemCode::Unavailable, "The broker does not answer", otherwise)
+        self.0.link.remove_node(node).await.map_err(|away| {
+            broker_away(
+                &away,
+                "the node is removed; its account on the broker goes as soon as the broker answers",
+            )
         })
     }
+}
+
+fn broker_away(away: &Unavailable, detail: &str) -> Failure {
+    tracing::warn!(reason = %away, "the broker did not answer a request of the interface");
+    Failure::new(ProblemCode::Unavailable, "The broker does not answer", detail)
 }

@@ -16,7 +16,8 @@ impl FromRequestParts<Api> for Caller {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, Failure> {
-        let unauthenticated = |detail: &str| Failure::new(ProblemCode::Unauthenticated, "Who are you?", detail);
+        let unauthenticated =
+            |detail: &str| Failure::new(ProblemCode::Unauthenticated, "Who are you?", detail);
         let header = parts
             .headers
             .get(header::AUTHORIZATION)

@@ -1,6 +1,9 @@
 //! `/v1/plans` and `/v1/changes`: what a change would do, and doing it as planned or not at all.
 
-use axum::{Json, extract::{State, rejection::JsonRejection}};
+use axum::{
+    Json,
+    extract::{State, rejection::JsonRejection},
+};
 use mesh_api::{Applied, ApplyRequest, Change, Plan, PlanRequest, Problem};
 use mesh_inventory::PlanIndex;
 use mesh_manifest::Manifest;
@@ -49,5 +52,6 @@ pub(super) async fn apply(
 }
 
 fn read(manifest: &serde_json::Value) -> Result<Manifest, Failure> {
-    Manifest::from_json(manifest).map_err(|problem| Failure::malformed(format!("the manifest is wrong: {problem}")))
+    Manifest::from_json(manifest)
+        .map_err(|problem| Failure::malformed(format!("the manifest is wrong: {problem}")))
 }

@@ -6,7 +6,7 @@ use axum::response::sse;
 use futures_util::{Stream, StreamExt as _, stream};
 use mesh_api::EventView;
 use mesh_events::{IdentityEvent, InventoryEvent};
-use mesh_ids::{ModuleName, NodeName, Timestamp};
+use mesh_ids::{NodeName, Timestamp};
 use mesh_record::{Entry, ReadError, Reader, RecordPosition};
 
 use super::cursor::Cursor;
@@ -106,14 +106,6 @@ impl Happening {
                 entry.event.node().into_iter().chain(entry.event.changed()).cloned().collect()
             }
             Self::Identity(entry) => vec![entry.event.node().clone()],
-        }
-    }
-
-    /// The module it names.
-    pub(super) fn module(&self) -> Option<&ModuleName> {
-        match self {
-            Self::Inventory(entry) => entry.event.module(),
-            Self::Identity(_) => None,
         }
     }
 

@@ -2,7 +2,10 @@
 
 use axum::{
     Json,
-    extract::{Path, Query, State, rejection::{PathRejection, QueryRejection}},
+    extract::{
+        Path, Query, State,
+        rejection::{PathRejection, QueryRejection},
+    },
     response::sse::Sse,
 };
 use mesh_api::{ModuleList, ModuleView, Problem};

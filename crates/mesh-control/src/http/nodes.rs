@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use axum::{
     Json,
-    extract::{Path, Query, State, rejection::{JsonRejection, PathRejection, QueryRejection}},
+    extract::{
+        Path, Query, State,
+        rejection::{JsonRejection, PathRejection, QueryRejection},
+    },
     http::StatusCode,
     response::sse::Sse,
 };
@@ -32,8 +35,8 @@ pub(super) async fn list(State(api): State<Api>, caller: Caller) -> Result<Json<
     let cursor = api.history().end().await?.to_string();
     let mut items = Vec::new();
     for node in api.inventory().nodes(&caller.0).await? {
-        let declared = api.identity().newest_position(&node.name).await?;
-        items.push(view::node(node, declared));
+        let newest = api.identity().newest(&node.name).await?;
+        items.push(view::node(node, newest.map(|newest| newest.position)));
     }
     Ok(Json(NodeList { items, cursor }))
 }

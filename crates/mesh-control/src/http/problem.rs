@@ -16,17 +16,17 @@ pub(super) struct Failure(pub(super) Problem);
 
 impl Failure {
     /// With this code, these few words, and why and what to do next.
-    pub(super) fn new(code: ProblemCode, title: &str, detail: impl ToString) -> Self {
-        Self(Problem::new(status(code).as_u16(), code, title, detail.to_string()))
+    pub(super) fn new(code: ProblemCode, title: &str, detail: impl Into<String>) -> Self {
+        Self(Problem::new(status(code).as_u16(), code, title, detail))
     }
 
     /// The body or an argument cannot be read.
-    pub(super) fn malformed(detail: impl ToString) -> Self {
+    pub(super) fn malformed(detail: impl Into<String>) -> Self {
         Self::new(ProblemCode::Malformed, "The request cannot be read", detail)
     }
 
     /// There is no such thing.
-    pub(super) fn not_found(detail: impl ToString) -> Self {
+    pub(super) fn not_found(detail: impl Into<String>) -> Self {
         Self::new(ProblemCode::NotFound, "There is no such thing", detail)
     }
 
@@ -48,7 +48,7 @@ impl Failure {
 }
 
 /// An error and its causes on one line.
-pub(super) fn chain(error: &dyn std::error::Error) -> String {
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
@@ -108,7 +108,7 @@ impl From<QueryRejection> for Failure {
 
 impl From<InvalidCursor> for Failure {
     fn from(error: InvalidCursor) -> Self {
-        Self::malformed(error)
+        Self::malformed(error.to_string())
     }
 }
 
@@ -126,7 +126,7 @@ impl From<mesh_record::ReadError> for Failure {
 
 impl From<mesh_authz::Denied> for Failure {
     fn from(denied: mesh_authz::Denied) -> Self {
-        Self::new(ProblemCode::Forbidden, "Not allowed", denied)
+        Self::new(ProblemCode::Forbidden, "Not allowed", denied.to_string())
     }
 }
 
@@ -134,10 +134,24 @@ impl From<mesh_inventory::Error> for Failure {
     fn from(error: mesh_inventory::Error) -> Self {
         use mesh_inventory::ErrorKind as Kind;
         match error.kind() {
-            Kind::Denied => Self::new(ProblemCode::Forbidden, "Not allowed", error),
-            Kind::NotFound => Self::not_found(error),
-            Kind::Refused => Self::new(ProblemCode::Refused, "This cannot be", error),
-            Kind::WorldMoved => Self::new(ProblemCode::WorldMoved, "The world moved", error),
+            Kind::Denied => Self::new(ProblemCode::Forbidden, "Not allowed", error.to_string()),
+            Kind::NotFound => Self::not_found(error.to_string()),
+            Kind::Refused => Self::new(ProblemCode::Refused, "This cannot be", error.to_string()),
+            Kind::WorldMoved => Self::new(ProblemCode::WorldMoved, "The world moved", error.to_string()),
+            Kind::Unavailable => Self::unavailable(&error),
+            Kind::Internal => Self::internal(&error),
+        }
+    }
+}
+
+impl From<mesh_identity::Error> for Failure {
+    fn from(error: mesh_identity::Error) -> Self {
+        use mesh_identity::ErrorKind as Kind;
+        match error.kind() {
+            Kind::Denied => Self::new(ProblemCode::Forbidden, "Not allowed", error.to_string()),
+            Kind::NotFound => Self::not_found(error.to_string()),
+            Kind::NameTaken => Self::new(ProblemCode::NameTaken, "The name is taken", error.to_string()),
+            Kind::Refused => Self::new(ProblemCode::Refused, "This cannot be", error.to_string()),
             Kind::Unavailable => Self::unavailable(&error),
             Kind::Internal => Self::internal(&error),
         }

@@ -1,8 +1,8 @@
 //! What contexts know, as clients see it. The one place that has both a context's view and the interface's type.
 
 use mesh_api::{
-    Applied, DiskView, FactsView, InstanceState, InstanceView, ModuleView, NodeChange, NodeState, NodeView, Plan,
-    PlannedStep, StepAction,
+    Applied, DiskView, FactsView, InstanceState, InstanceView, ModuleView, NodeChange, NodeState, NodeView,
+    Plan, PlannedStep, StepAction,
 };
 use mesh_ids::Position;
 use mesh_wire::Facts;

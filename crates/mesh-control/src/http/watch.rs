@@ -1,8 +1,13 @@
 //! Lists as streams of server-sent events: from a cursor on, without end, each event with where to continue from.
 
-use std::{collections::{BTreeMap, BTreeSet}, convert::Infallible, pin::Pin, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    convert::Infallible,
+    pin::Pin,
+    time::Duration,
+};
 
-use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::sse::{Event, KeepAlive, KeepAliveStream, Sse};
 use futures_util::{Stream, StreamExt as _, stream};
 use mesh_api::ModuleView;
 use mesh_ids::{ModuleName, NodeName};
@@ -39,15 +44,22 @@ pub(super) enum Watched {
 }
 
 /// What a client receives.
-pub(super) type Events = Pin<Box<dyn Stream<Item = Result<Event, Infallible>> + Send>>;
+pub(super) type Events = KeepAliveStream<Messages>;
+
+type Messages = Pin<Box<dyn Stream<Item = Result<Event, Infallible>> + Send>>;
 
 /// Follows the record from the cursor on and sends what it means for the list.
-pub(super) async fn stream(api: Api, caller: Caller, after: After, watched: Watched) -> Result<Sse<Events>, Failure> {
+pub(super) async fn stream(
+    api: Api,
+    caller: Caller,
+    after: After,
+    list: Watched,
+) -> Result<Sse<Events>, Failure> {
     let after = match after.after {
         Some(text) => text.parse()?,
         None => api.history().end().await?,
     };
-    let mut watcher = Watcher { caller, watched, modules: BTreeMap::new(), api: api.clone() };
+    let mut watcher = Watcher { caller, list, modules: BTreeMap::new(), api: api.clone() };
     watcher.begin().await?;
     let happenings = api.history().follow(after);
     let messages = stream::unfold((watcher, happenings), async |(mut watcher, mut happenings)| {
@@ -68,14 +80,14 @@ pub(super) async fn stream(api: Api, caller: Caller, after: After, watched: Watc
         }
     });
     let until_stop = messages.flatten().map(Ok).take_until(api.stopping());
-    let events: Events = Box::pin(until_stop);
-    Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)))
+    let messages: Messages = Box::pin(until_stop);
+    Ok(Sse::new(messages).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)))
 }
 
 struct Watcher {
     api: Api,
     caller: Caller,
-    watched: Watched,
+    list: Watched,
     /// What was last sent of each module: one that did not change is not sent again.
     modules: BTreeMap<ModuleName, ModuleView>,
 }
@@ -83,7 +95,7 @@ struct Watcher {
 impl Watcher {
     /// Refuses now rather than in the middle of the stream whom nothing may be shown.
     async fn begin(&mut self) -> Result<(), Failure> {
-        match self.watched {
+        match self.list {
             Watched::Nodes => drop(self.api.inventory().nodes(&self.caller.0).await?),
             Watched::Modules => drop(self.api.inventory().modules(&self.caller.0).await?),
             Watched::Events => {}
@@ -92,7 +104,7 @@ impl Watcher {
     }
 
     async fn messages(&mut self, cursor: Cursor, happening: &Happening) -> Result<Vec<Event>, Failure> {
-        let messages = match self.watched {
+        let messages = match self.list {
             Watched::Events => vec![message("event", cursor, &happening.view(cursor))],
             Watched::Nodes => self.nodes(cursor, happening).await?,
             Watched::Modules => self.modules(cursor).await?,
@@ -100,7 +112,11 @@ impl Watcher {
         messages.into_iter().collect::<Result<_, _>>().map_err(|error| Failure::internal(&error))
     }
 
-    async fn nodes(&self, cursor: Cursor, happening: &Happening) -> Result<Vec<Result<Event, axum::Error>>, Failure> {
+    async fn nodes(
+        &self,
+        cursor: Cursor,
+        happening: &Happening,
+    ) -> Result<Vec<Result<Event, axum::Error>>, Failure> {
         let mut messages = Vec::new();
         let names: BTreeSet<NodeName> = happening.nodes().into_iter().collect();
         for name in names {

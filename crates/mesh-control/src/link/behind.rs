@@ -72,28 +72,24 @@ mod tests {
 
     use super::*;
 
-    fn at(sequence: u64) -> Option<Position> {
-        Some(Position {
-            epoch: Epoch::new(1),
-            generation: Generation::new(1),
-            sequence: Sequence::new(sequence),
-        })
+    fn at(sequence: u64) -> Position {
+        Position { epoch: Epoch::new(1), generation: Generation::new(1), sequence: Sequence::new(sequence) }
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_calm_mesh_asks_once_and_a_lost_declaration_is_noticed() {
         let node: NodeName = "node-1".parse().unwrap();
         let mut behind = Behind::default();
-        assert_eq!(behind.judge(&node, at(1)), Judgement::LookUp, "nothing is known after a start");
-        behind.learned(&node, at(1));
-        assert_eq!(behind.judge(&node, at(1)), Judgement::Fine);
+        assert_eq!(behind.judge(&node, Some(at(1))), Judgement::LookUp, "nothing is known after a start");
+        behind.learned(&node, Some(at(1)));
+        assert_eq!(behind.judge(&node, Some(at(1))), Judgement::Fine);
         behind.offered(&node);
-        assert_eq!(behind.judge(&node, at(1)), Judgement::Fine, "on its way");
+        assert_eq!(behind.judge(&node, Some(at(1))), Judgement::Fine, "on its way");
         tokio::time::advance(ON_ITS_WAY).await;
-        assert_eq!(behind.judge(&node, at(1)), Judgement::LookUp, "it should have arrived");
-        behind.learned(&node, at(2));
-        assert_eq!(behind.judge(&node, at(1)), Judgement::LookUp);
-        assert_eq!(behind.judge(&node, at(2)), Judgement::Fine);
+        assert_eq!(behind.judge(&node, Some(at(1))), Judgement::LookUp, "it should have arrived");
+        behind.learned(&node, Some(at(2)));
+        assert_eq!(behind.judge(&node, Some(at(1))), Judgement::LookUp);
+        assert_eq!(behind.judge(&node, Some(at(2))), Judgement::Fine);
         assert_eq!(behind.judge(&node, None), Judgement::LookUp, "a node that lost its ledger");
     }
 }

@@ -1,0 +1,4 @@
+//! The control plane from outside.
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
+mod openapi;
