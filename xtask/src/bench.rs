@@ -1,22 +1,20 @@
-//! `bench`: builds the static programs and hands over to the bench program, which prints a table and writes JSON.
+//! `bench`: builds what a lab needs and hands over to the bench program, which prints a table and writes JSON.
 //!
-//! It never measures anything itself. The bench program is the package named below; it appears with its first figure.
+//! It never measures anything itself; the bench program raises labs of its own and takes them down.
 
-use anyhow::bail;
+use std::process::ExitCode;
 
-use crate::build;
+use crate::lab;
 use crate::program;
 use crate::tree::Tree;
 
-const BENCH: &str = "mesh-bench";
-
 /// `cargo xtask bench [ARGUMENTS…]`.
-pub(crate) fn run(tree: &Tree, args: &[String]) -> anyhow::Result<()> {
-    if !tree.has_package(BENCH) {
-        bail!("there is nothing to measure yet: the package {BENCH} does not exist");
+pub(crate) fn run(tree: &Tree, args: &[String]) -> anyhow::Result<ExitCode> {
+    let ready = lab::prepare(tree)?;
+    if ready == ExitCode::SUCCESS {
+        let mut cargo = tree.cargo();
+        cargo.args(["run", "--locked", "--release", "--package", "mesh-bench", "--"]).args(args);
+        program::run(&mut cargo)?;
     }
-    build::run(tree, &[])?;
-    let mut cargo = tree.cargo();
-    cargo.args(["run", "--locked", "--release", "--package", BENCH, "--"]).args(args);
-    program::run(&mut cargo)
+    Ok(ready)
 }

@@ -35,9 +35,14 @@ const GROUND: [Stage; 4] = [
     NODES,
 ];
 
+/// Builds what stands before a lab.
+pub(crate) fn prepare(tree: &Tree) -> anyhow::Result<ExitCode> {
+    run_stages(tree, &GROUND, &[], false)
+}
+
 /// `cargo xtask up`: the stages above, then `mesh-lab up`.
 pub(crate) fn up(tree: &Tree, args: &[String]) -> anyhow::Result<ExitCode> {
-    let ready = run_stages(tree, &GROUND, &[], false)?;
+    let ready = prepare(tree)?;
     if ready != ExitCode::SUCCESS {
         return Ok(ready);
     }

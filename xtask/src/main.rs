@@ -115,7 +115,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Test { args } => return test::run(&tree, &args),
         Command::Check { only } => return check::run(&tree, &only),
         Command::CheckLong { only } => return check::run_long(&tree, &only),
-        Command::Bench { args } => bench::run(&tree, &args)?,
+        Command::Bench { args } => return bench::run(&tree, &args),
         Command::Advisories => check::advisories(&tree)?,
     }
     Ok(ExitCode::SUCCESS)
