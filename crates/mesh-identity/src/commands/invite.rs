@@ -25,7 +25,7 @@ impl Identity {
         authorise(who, Action::InviteNode)?;
         check_invitation(life_time, &labels)?;
         let now = self.now();
-        let id = hex(&mesh_seal::random_bytes::<8>());
+        let id = mesh_seal::fingerprint_of(&mesh_seal::random_bytes::<16>()).as_str()[..16].to_owned();
         let secret = TokenSecret::generate();
         let keys = secret.derive(&id);
         let expires = now.plus(life_time);
@@ -119,10 +119,3 @@ impl Identity {
 
 /// What the holder of the one administrator's token is called.
 const ADMINISTRATOR: &str = "admin";
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut hex, byte| {
-        let _ = std::fmt::Write::write_fmt(&mut hex, format_args!("{byte:02x}"));
-        hex
-    })
-}

@@ -1,11 +1,10 @@
 //! Which position the next declaration of a node has, and whether there is to be a next one.
 
-use std::{fmt, time::Duration};
+use std::time::Duration;
 
 use mesh_ids::{Epoch, Generation, Position, Sequence, Timestamp};
 use mesh_seal::VerifyingKey;
 use mesh_wire::Resource;
-use sha2::{Digest as _, Sha256};
 
 /// The epoch of every declaration until a declare key has to be forgotten.
 pub(crate) const FIRST_EPOCH: Epoch = Epoch::new(1);
@@ -47,12 +46,7 @@ impl Content {
         key: &VerifyingKey,
     ) -> Result<Self, serde_json::Error> {
         let json = serde_json::to_vec(&(resources, stage.as_str(), key.to_string()))?;
-        let digest = Sha256::digest(&json);
-        let hex = digest.iter().fold(String::new(), |mut hex, byte| {
-            let _ = fmt::Write::write_fmt(&mut hex, format_args!("{byte:02x}"));
-            hex
-        });
-        Ok(Self(hex))
+        Ok(Self(mesh_seal::fingerprint_of(&json).to_string()))
     }
 }
 
