@@ -103,7 +103,8 @@ impl Kind for Database {
         let restricted = "LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBYPASSRLS";
         match &observed.role {
             None => {
-                acts.push((format!("make the role {owner}"), format!("CREATE ROLE {role} {restricted};")))
+                let sql = format!("CREATE ROLE {role} {restricted};");
+                acts.push((format!("make the role {owner}"), sql));
             }
             Some(found) if !found.login || found.powers || found.member => acts.push((
                 format!("take from the role {owner} whatever goes beyond logging in"),

@@ -22,7 +22,7 @@ async fn state(machine: &Machine, name: &str) -> Option<State> {
     machine.engine.look().await.unwrap().containers.get(name).map(|found| found.state.clone())
 }
 
-async fn id(podman: &Podman, name: &str) -> String {
+fn id(podman: &Podman, name: &str) -> String {
     podman.podman(&["inspect", "--type", "container", "--format", "{{.Id}} {{.State.StartedAt}}", name])
 }
 
@@ -51,14 +51,14 @@ async fn a_container_is_made_repaired_replaced_and_removed() {
     assert_eq!(planned(&machine, &spec, &applied).await, Ok(Vec::new()));
 
     // Another host process, which remembers nothing of the engine, leaves it alone.
-    let began = id(&podman, "web").await;
+    let began = id(&podman, "web");
     assert_eq!(planned(&podman.machine(), &spec, &applied).await, Ok(Vec::new()));
 
     // Ended by somebody: started again, not made again.
     podman.podman(&["stop", "-t", "1", "web"]);
     let repaired = round(&machine, &spec, &applied).await.unwrap();
     assert_eq!(repaired[0], "start the container web");
-    let again = id(&podman, "web").await;
+    let again = id(&podman, "web");
     assert_eq!(again.split(' ').next(), began.split(' ').next());
     assert_ne!(again, began);
 
@@ -306,7 +306,7 @@ async fn an_engine_that_goes_away_is_found_again() {
     let machine = podman.machine();
     let spec = podman.spec("web", SLEEP);
     round::<Container>(&machine, &spec, &memory(None)).await.unwrap();
-    let began = id(&podman, "web").await;
+    let began = id(&podman, "web");
     timeout(Duration::from_millis(300), machine.engine.changed()).await.unwrap_err();
 
     podman.stop_service();
@@ -320,7 +320,7 @@ async fn an_engine_that_goes_away_is_found_again() {
         planned(&machine, &spec, &applied).await.map(|steps| assert_eq!(steps, Vec::<String>::new()))
     })
     .await;
-    assert_eq!(id(&podman, "web").await, began, "nothing restarted");
+    assert_eq!(id(&podman, "web"), began, "nothing restarted");
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 //! Never changes them, and holds no more than a few blocks of one in memory.
 
 use std::{
-    io,
+    fs, io,
     path::{Path, PathBuf},
 };
 
@@ -46,7 +46,7 @@ impl ImageStore {
 
     fn places(&self) -> Result<Vec<PathBuf>, Failure> {
         let mut places: Vec<PathBuf> = self.places.iter().filter(|place| place.exists()).cloned().collect();
-        match std::fs::read_dir(&self.archives) {
+        match fs::read_dir(&self.archives) {
             Ok(entries) => {
                 let mut archives: Vec<PathBuf> = entries
                     .filter_map(|entry| entry.ok().map(|entry| entry.path()))
@@ -61,6 +61,59 @@ impl ImageStore {
             Err(error) => Err(Failure::of(format!("list {}", self.archives.display()), &error)),
         }
     }
+}
+
+/// Puts the bundle at `from` where the host finds it from now on. Whole or not at all.
+pub fn take_bundle(from: &Path, to: &Path, tell: &mut dyn FnMut(&str)) -> Result<(), Failure> {
+    let what = || format!("copy the bundle to {}", to.display());
+    let real = |path: &Path| fs::canonicalize(path).ok();
+    if real(from) == real(to) {
+        return Ok(());
+    }
+    let same = |name: &str| fs::read(from.join(name)).ok() == fs::read(to.join(name)).ok();
+    // The file names every image by its digest: equal files, equal bundles.
+    if to.join("bundle.toml").exists() && same("bundle.toml") {
+        return Ok(());
+    }
+    tell(&format!("copy the bundle to {}", to.display()));
+    let new = to.with_extension("new");
+    let _ = fs::remove_dir_all(&new);
+    copy_folder(from, &new).during(what())?;
+    match fs::remove_dir_all(to) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error).during(what()),
+        _ => fs::rename(&new, to).during(what()),
+    }
+}
+
+fn copy_folder(from: &Path, to: &Path) -> io::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy_folder(&entry.path(), &target)?;
+        } else {
+            fs::copy(entry.path(), &target)?;
+            fs::File::open(&target)?.sync_all()?;
+        }
+    }
+    Ok(())
+}
+
+/// Keeps the one image of an archive or layout in `folder`, every blob verified, as `name`. The digests are those of
+/// its manifest and of its config.
+pub fn keep_archive(from: &Path, folder: &Path, name: &str) -> Result<(Digest, Digest), Failure> {
+    let what = || format!("keep the image in {}", from.display());
+    let layout = Layout::open(from).during(what())?;
+    let image = layout.only().during(what())?;
+    fs::create_dir_all(folder).during(what())?;
+    let path = folder.join(format!("{}.tar", name.replace('/', "-")));
+    let new = path.with_extension("new");
+    let mut file = io::BufWriter::new(fs::File::create(&new).during(what())?);
+    layout.write_archive(&image, name, &mut file).during(what())?;
+    let file = file.into_inner().map_err(io::IntoInnerError::into_error).during(what())?;
+    file.sync_all().and_then(|()| fs::rename(&new, &path)).during(what())?;
+    Ok((image.digest().clone(), image.config().clone()))
 }
 
 /// The archive of an image, block by block, as an engine loads it. A damaged image ends it with the error, early.

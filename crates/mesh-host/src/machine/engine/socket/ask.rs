@@ -31,6 +31,7 @@ pub(super) struct Listed {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
+#[expect(clippy::zero_sized_map_values, reason = "a set would not read the map that the engine writes")]
 pub(super) struct ListedNetworks {
     pub(super) networks: Option<BTreeMap<String, serde::de::IgnoredAny>>,
 }
