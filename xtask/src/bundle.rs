@@ -4,6 +4,7 @@
 //! `cargo xtask bundle` and by `up`.
 
 mod assemble;
+mod cache;
 mod clean;
 mod compare;
 mod debian;
@@ -70,7 +71,8 @@ pub(crate) fn run(tree: &Tree, args: &[String]) -> anyhow::Result<()> {
         }
         Err(error) => anyhow::bail!("{error}"),
     };
-    let kitchen = Kitchen::new(tree.root.join("bundle"), tree.dist.clone(), cache()?, cli.refresh, cli.again);
+    let kitchen =
+        Kitchen::new(tree.root.join("bundle"), tree.dist.clone(), cache::place()?, cli.refresh, cli.again);
     match cli.what {
         None => {
             assemble::assemble(&kitchen, &tree.dist.join("bundle"))?;
@@ -106,15 +108,6 @@ fn nodes(kitchen: &Kitchen, tree: &Tree, names: &[&str]) -> anyhow::Result<()> {
 fn open_any(path: &Path) -> anyhow::Result<Layout> {
     let inside = path.join("oci");
     Ok(Layout::open(if inside.is_dir() { &inside } else { path })?)
-}
-
-/// Where images and packages are kept between builds, outside the checkout.
-fn cache() -> anyhow::Result<PathBuf> {
-    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    set("NOVOX_CACHE")
-        .or_else(|| Some(set("XDG_CACHE_HOME")?.join("novox-mesh")))
-        .or_else(|| Some(set("HOME")?.join(".cache/novox-mesh")))
-        .context("say where to keep images in NOVOX_CACHE: neither XDG_CACHE_HOME nor HOME is set")
 }
 
 fn write_archive(layout: &Layout, name: &str, out: &Path) -> anyhow::Result<()> {

@@ -13,6 +13,7 @@ use mesh_bundle::{Bundle, Image, Layout, LayoutWriter};
 use mesh_wire::Spec;
 use serde_json::{Value, json};
 
+use super::cache;
 use super::debian::{Package, Suite};
 use super::image::Kitchen;
 use super::recipe::{Base, Debian};
@@ -48,8 +49,7 @@ pub(crate) fn assemble(kitchen: &Kitchen, into: &Path) -> anyhow::Result<()> {
         return Ok(());
     }
     let parent = into.parent().context("the bundle stands in a folder")?;
-    fs::create_dir_all(parent)?;
-    let work = tempfile::Builder::new().prefix(".bundle-").tempdir_in(parent)?;
+    let work = cache::work_folder(parent, "bundle")?;
     let mut writer = LayoutWriter::create(&work.path().join("oci"))?;
     for (name, layout, image) in &cooked {
         writer.link(name, layout, image)?;
@@ -84,6 +84,7 @@ fn is_there(into: &Path, toml: &str, packages: Option<&Packages>) -> bool {
     let holds = |name: &str, text: &str| fs::read_to_string(into.join(name)).is_ok_and(|there| there == text);
     holds("bundle.toml", toml)
         && packages.is_none_or(|packages| holds("apt/packages.txt", &lines(&packages.needed)))
+        && (packages.is_none() || into.join("apt/Packages").exists())
         && Layout::open(&into.join("oci")).and_then(|layout| layout.images()).is_ok()
 }
 

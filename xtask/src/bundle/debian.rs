@@ -6,7 +6,6 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -170,21 +169,26 @@ impl Suite {
         format!("deb [trusted=yes] copy:{} {} main", repository.display(), self.name)
     }
 
+    /// The index twice: under the release's name (`deb … NAME main`), which is how mmdebstrap tells what is essential, and
+    /// at the top (`deb … ./`), which needs no name.
     fn write_index(&self, into: &Path, index: &str) -> anyhow::Result<()> {
-        let folder = format!("main/binary-{}", self.architecture);
-        let dist = into.join("dists").join(&self.name);
-        fs::create_dir_all(dist.join(&folder))?;
-        fs::write(dist.join(&folder).join("Packages"), index)?;
-        let mut release = fs::File::create(dist.join("Release"))?;
-        write!(
-            release,
-            "Origin: Debian\nSuite: {name}\nCodename: {name}\nArchitectures: {arch}\nComponents: main\n\
-             Date: Wed, 01 Jan 2025 00:00:00 UTC\nSHA256:\n {hash} {size} {folder}/Packages\n",
-            name = self.name,
-            arch = self.architecture,
-            hash = digest_of(index.as_bytes()).hex(),
-            size = index.len(),
-        )?;
+        let within = format!("main/binary-{}/Packages", self.architecture);
+        for (top, packages) in
+            [(into.join("dists").join(&self.name), within.as_str()), (into.to_owned(), "Packages")]
+        {
+            let file = top.join(packages);
+            fs::create_dir_all(file.parent().unwrap_or(&top))?;
+            fs::write(&file, index)?;
+            let release = format!(
+                "Origin: Debian\nSuite: {name}\nCodename: {name}\nArchitectures: {architecture}\nComponents: main\n\
+                 Date: Wed, 01 Jan 2025 00:00:00 UTC\nSHA256:\n {hash} {size} {packages}\n",
+                name = self.name,
+                architecture = self.architecture,
+                hash = digest_of(index.as_bytes()).hex(),
+                size = index.len(),
+            );
+            fs::write(top.join("Release"), release)?;
+        }
         Ok(())
     }
 

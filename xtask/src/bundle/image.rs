@@ -17,6 +17,7 @@ use mesh_bundle::hashing::digest_of;
 use mesh_bundle::tree::{Content, Kind, Node};
 use mesh_bundle::{ImageDraft, Layout, LayoutWriter, Tree, oci};
 
+use super::cache;
 use super::clean::clean;
 use super::debian::{Package, Suite};
 use super::recipe::{Base, Debian, Recipe, User, mode};
@@ -103,8 +104,7 @@ impl Kitchen {
         println!("{name}: cooking from {} packages", packages.len());
         let begun = Instant::now();
         let folder = self.cache.join("images");
-        fs::create_dir_all(&folder)?;
-        let work = tempfile::Builder::new().prefix(".cooking-").tempdir_in(&folder)?;
+        let work = cache::work_folder(&folder, "cooking")?;
         let tree = self.tree(&recipe, &packages, work.path())?;
         let layout = work.path().join("layout");
         write_image(&recipe, &packages, &tree, &layout)?;
@@ -112,6 +112,7 @@ impl Kitchen {
             fs::remove_dir_all(&kept)?;
         }
         fs::rename(&layout, &kept).with_context(|| format!("keep {}", kept.display()))?;
+        cache::prune(&folder, name)?;
         println!("{name}: cooked in {:.1} s", begun.elapsed().as_secs_f64());
         Ok(Layout::open(&kept)?)
     }
@@ -124,7 +125,7 @@ impl Kitchen {
             lines.push(format!("{} {}", file.path, digest_of(&recipe.bytes_of(file, &self.dist)?)));
         }
         lines.extend(packages.iter().map(Package::line));
-        Ok(digest_of(lines.join("\n").as_bytes()).hex()[..24].to_owned())
+        Ok(digest_of(lines.join("\n").as_bytes()).hex()[..cache::KEY_LENGTH].to_owned())
     }
 
     fn tree(&self, recipe: &Recipe, packages: &[Package], work: &Path) -> anyhow::Result<Tree> {
@@ -256,5 +257,74 @@ impl Owners {
 
     fn find(&self, name: &str) -> anyhow::Result<(u64, u64)> {
         self.0.get(name).copied().with_context(|| format!("the image has no user {name:?}"))
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+mod tests {
+    use super::*;
+
+    fn kitchen(root: &Path, again: bool) -> Kitchen {
+        Kitchen::new(root.join("bundle"), root.join("dist"), root.join("cache"), false, again)
+    }
+
+    /// A recipe without packages, as the control plane's is.
+    fn prepare(root: &Path) {
+        fs::create_dir_all(root.join("bundle/control")).unwrap();
+        fs::create_dir_all(root.join("dist")).unwrap();
+        fs::write(root.join("dist/program"), "static").unwrap();
+        let recipe = "why = \"a test\"\n[[file]]\npath = \"/program\"\nmode = \"0755\"\ndist = \"program\"\n\
+                      [[directory]]\npath = \"/tmp\"\nmode = \"1777\"\n[run]\nentrypoint = [\"/program\"]\n";
+        fs::write(root.join("bundle/control/recipe.toml"), recipe).unwrap();
+    }
+
+    fn digest(root: &Path, again: bool) -> String {
+        kitchen(root, again).image("control").unwrap().only().unwrap().digest().to_string()
+    }
+
+    #[test]
+    fn the_same_recipe_gives_the_same_digest_with_the_cache_without_it_and_elsewhere() {
+        let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        prepare(here.path());
+        prepare(there.path());
+        let first = digest(here.path(), false);
+        assert_eq!(digest(here.path(), false), first);
+        assert_eq!(digest(here.path(), true), first);
+        assert_eq!(digest(there.path(), false), first);
+    }
+
+    #[test]
+    fn a_changed_program_is_another_image() {
+        let root = tempfile::tempdir().unwrap();
+        prepare(root.path());
+        let first = digest(root.path(), false);
+        fs::write(root.path().join("dist/program"), "static!").unwrap();
+        assert_ne!(digest(root.path(), false), first);
+    }
+
+    #[test]
+    fn a_damaged_cache_is_cooked_anew_and_never_believed() {
+        let root = tempfile::tempdir().unwrap();
+        prepare(root.path());
+        let layout = kitchen(root.path(), false).image("control").unwrap();
+        let image = layout.only().unwrap();
+        let key = fs::read_dir(root.path().join("cache/images")).unwrap().next().unwrap().unwrap().path();
+        let blob = key.join("blobs/sha256").join(image.manifest.layers[0].digest.hex());
+        let mut bytes = fs::read(&blob).unwrap();
+        bytes[700] ^= 1;
+        fs::write(&blob, bytes).unwrap();
+        let again = kitchen(root.path(), false).image("control").unwrap();
+        again.verify().unwrap();
+        assert_eq!(again.only().unwrap().digest(), image.digest());
+    }
+
+    #[test]
+    fn a_program_that_was_not_built_is_named_with_what_builds_it() {
+        let root = tempfile::tempdir().unwrap();
+        prepare(root.path());
+        fs::remove_file(root.path().join("dist/program")).unwrap();
+        let refusal = format!("{:#}", kitchen(root.path(), false).image("control").err().unwrap());
+        assert!(refusal.contains("cargo xtask build program"), "{refusal}");
     }
 }
