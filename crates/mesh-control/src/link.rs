@@ -240,6 +240,11 @@ impl LinkHandle {
         self.state.clone()
     }
 
+    /// Declarations that no broker has taken yet.
+    pub fn waiting(&self) -> usize {
+        self.outbox.waiting()
+    }
+
     /// How much was taken and how much dropped since the start.
     pub fn counts(&self) -> &Counts {
         &self.counts

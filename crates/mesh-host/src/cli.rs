@@ -4,6 +4,8 @@
 //! Exit codes: 0 done, 1 failed, 2 wrong usage, 3 refused, 4 not reachable, 5 not found; `plan --exit-code` adds 10.
 
 mod apply;
+mod bootstrap;
+mod join;
 mod leave;
 mod output;
 mod plan;
@@ -25,7 +27,7 @@ use crate::{failure::Failure, intake::Trust, keys::NodeKeys, link_file::LinkFile
 #[command(name = "mesh-host", version, after_help = EXAMPLES, max_term_width = 110)]
 struct Arguments {
     /// What to log, e.g. `info`, `debug`, `mesh_host=trace`.
-    #[arg(long, env = "MESH_LOG", default_value = "info", global = true, value_name = "FILTER")]
+    #[arg(long, env = "MESH_LOG", default_value = "info,lapin=off", global = true, value_name = "FILTER")]
     log: String,
     /// Another root than `/` for everything the host reads and writes. For tests.
     #[arg(long, env = "MESH_HOST_ROOT", default_value = "/", global = true, hide = true)]
@@ -44,6 +46,10 @@ enum Command {
     Plan(plan::Plan),
     /// Apply a file of resources on a machine that has joined no mesh.
     Apply(apply::Apply),
+    /// Raise a mesh on this machine, which becomes its first node.
+    Bootstrap(bootstrap::Bootstrap),
+    /// Make this machine a node of a mesh, by a token.
+    Join(join::Join),
     /// Take everything assigned off this machine, put back what stood there before, and forget the mesh.
     Leave(leave::Leave),
     /// Say which version this is.
@@ -59,6 +65,8 @@ const EXAMPLES: &str = "\
 Examples:
   mesh-host plan resources.json            what would change
   mesh-host apply --local resources.json   make it so (a machine that has joined no mesh)
+  mesh-host bootstrap --name node-1        raise a mesh
+  mesh-host join < token                   become a node
   mesh-host status --json                  for programs
   mesh-host leave                          forget the mesh and undo what it assigned";
 
@@ -96,6 +104,8 @@ async fn perform(command: Command, paths: &Paths) -> Result<Exit, Ended> {
         Command::Status(status) => status.run(paths),
         Command::Plan(plan) => plan.run(paths).await,
         Command::Apply(apply) => apply.run(paths).await,
+        Command::Bootstrap(bootstrap) => bootstrap.run(paths).await,
+        Command::Join(join) => join.run(paths).await,
         Command::Leave(leave) => leave.run(paths).await,
         Command::Version(version) => version.run(),
         Command::Completions { shell } => {

@@ -57,6 +57,12 @@ impl Outbox {
         }
     }
 
+    /// How many wait or are underway.
+    pub(super) fn waiting(&self) -> usize {
+        let inner = self.lock();
+        inner.newest.len() + inner.underway.len()
+    }
+
     /// What is known of who is behind.
     pub(super) fn behind(&self) -> MutexGuard<'_, Behind> {
         self.behind.lock().unwrap_or_else(PoisonError::into_inner)

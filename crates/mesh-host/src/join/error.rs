@@ -108,9 +108,8 @@ impl JoinError {
             Self::Unanswered(_) | Self::Kept(_) => {
                 "the request may have arrived, so this machine keeps the keys it made: run the same command again"
             }
-            Self::Refused { code: EnrolRefusal::Expired, .. } => {
-                "ask for a new token with 'mesh node invite'; this machine's clock may be behind"
-            }
+            // The control plane's words say the rest.
+            Self::Refused { code: EnrolRefusal::Expired, .. } => "this machine's clock may be behind",
             Self::Refused { .. } | Self::Machine(_) => "",
         }
     }
@@ -120,7 +119,7 @@ impl std::fmt::Display for JoinError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::AlreadyJoined { mesh, node } => {
-                write!(f, "this machine is the node {node} of mesh {mesh}")?
+                write!(f, "this machine is the node {node} of mesh {mesh}")?;
             }
             Self::ExpiredHere { expired, now } => {
                 let ago = humantime::format_duration(std::time::Duration::from_secs(now.abs_diff(*expired)));
@@ -128,10 +127,11 @@ impl std::fmt::Display for JoinError {
             }
             Self::NotReached(error) => write!(f, "reach the mesh's broker: {error}")?,
             Self::TokenNotLetIn => f.write_str("the broker does not let this token in")?,
-            Self::Broken(reason) | Self::Unanswered(reason) => f.write_str(reason)?,
             Self::NobodyListens => f.write_str("the broker has nobody who takes requests to join")?,
             Self::Refused { code, reason } if reason.is_empty() => write!(f, "{code}")?,
-            Self::Refused { reason, .. } => f.write_str(reason)?,
+            Self::Broken(reason) | Self::Unanswered(reason) | Self::Refused { reason, .. } => {
+                f.write_str(reason)?;
+            }
             Self::Machine(failure) | Self::Kept(failure) => write!(f, "{failure}")?,
         }
         let advice = self.advice();

@@ -51,10 +51,9 @@ impl RouteWatch {
             let mut ready = self.0.readable_mut().await?;
             loop {
                 match recv(ready.get_inner(), &mut news, RecvFlags::empty()) {
-                    Ok(_) => heard = true,
+                    // NOBUFS: more happened than the kernel keeps for us. That something did is all we ask.
+                    Ok(_) | Err(rustix::io::Errno::NOBUFS) => heard = true,
                     Err(rustix::io::Errno::AGAIN) => break,
-                    // More happened than the kernel keeps for us: that something did is all we ask.
-                    Err(rustix::io::Errno::NOBUFS) => heard = true,
                     Err(rustix::io::Errno::INTR) => {}
                     Err(error) => return Err(error.into()),
                 }
