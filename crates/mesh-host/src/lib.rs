@@ -5,7 +5,12 @@
 //! afterwards goes out as a [`report`]. The host applies and never decides: there is nothing here that needs to know
 //! of a second node.
 
+#![cfg_attr(test, expect(clippy::expect_used, reason = "a test fails where it stands"))]
+
+pub mod bootstrap;
 pub mod cli;
+#[cfg(test)]
+mod contract;
 pub mod failure;
 pub mod host;
 mod http;
