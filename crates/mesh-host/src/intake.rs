@@ -3,7 +3,7 @@
 //! The order is fixed: size, outer frame, signature, then (of the bytes that verified) mesh, node and key, then the
 //! position, then the rest. Called by [`crate::host`] for every frame, and again for the stored one at every start.
 
-use mesh_ids::{Fingerprint, MeshId, NodeName, Position};
+use mesh_ids::{Fingerprint, Generation, MeshId, NodeName, Position};
 use mesh_seal::VerifyingKey;
 use mesh_wire::{Declaration, DeclarationError, FrameRefusal, Signed};
 
@@ -120,7 +120,10 @@ pub fn accept(frame: &[u8], trust: &Trust, stored: Stored<'_>) -> Result<Accepte
         }
         Stored::Declaration { position, .. } => return Err(Refusal::Stale { offered, held: position }),
         Stored::Unreadable { known } => {
-            let known = known.unwrap_or_default();
+            // Where nothing could be read, the first generation is what may have been followed.
+            let first =
+                Position { epoch: offered.epoch, generation: Generation::new(1), ..Position::default() };
+            let known = known.unwrap_or(first);
             if (offered.epoch, offered.generation) <= (known.epoch, known.generation) {
                 let known = known.generation.to_string();
                 return Err(Refusal::NoRecovery { node: trust.node.clone(), known });
@@ -128,4 +131,205 @@ pub fn accept(frame: &[u8], trust: &Trust, stored: Stored<'_>) -> Result<Accepte
         }
     }
     Ok(Accepted { declaration, again: false })
+}
+
+#[cfg(test)]
+mod tests {
+    use mesh_ids::{Epoch, Sequence};
+    use mesh_seal::SigningKey;
+
+    use super::*;
+
+    struct Mesh {
+        declare: SigningKey,
+        trust: Trust,
+    }
+
+    fn mesh() -> Mesh {
+        let (declare, node) = (SigningKey::from_seed(&[1; 32]), SigningKey::from_seed(&[2; 32]));
+        let trust = Trust {
+            mesh: "0123456789abcdef0123456789abcdef".parse().expect("a mesh"),
+            node: "node-1".parse().expect("a node"),
+            key: node.verifying_key().fingerprint(),
+            declare_keys: vec![declare.verifying_key()],
+        };
+        Mesh { declare, trust }
+    }
+
+    fn declaration(trust: &Trust, generation: u64, sequence: u64) -> Declaration {
+        Declaration {
+            format: 1,
+            mesh: trust.mesh.clone(),
+            node: trust.node.clone(),
+            key: trust.key.clone(),
+            epoch: Epoch::new(1),
+            generation: Generation::new(generation),
+            sequence: Sequence::new(sequence),
+            issued: 1_900_000_000,
+            not_after: 1_900_100_000,
+            resources: Vec::new(),
+        }
+    }
+
+    impl Mesh {
+        fn frame(&self, declaration: &Declaration) -> Vec<u8> {
+            let bytes = declaration.to_bytes().expect("JSON");
+            serde_json::to_vec(&Signed::new(bytes, &self.declare)).expect("JSON")
+        }
+
+        fn at(&self, generation: u64, sequence: u64) -> Vec<u8> {
+            self.frame(&declaration(&self.trust, generation, sequence))
+        }
+
+        fn judge(&self, frame: &[u8]) -> Result<Accepted, Refusal> {
+            accept(frame, &self.trust, Stored::Nothing)
+        }
+
+        /// Judges `frame` while `held` is held.
+        fn judge_after(&self, held: &[u8], frame: &[u8]) -> Result<Accepted, Refusal> {
+            let position = self.judge(held).expect("it is followed").declaration.position();
+            accept(frame, &self.trust, Stored::Declaration { position, frame: held })
+        }
+    }
+
+    #[test]
+    fn what_is_for_another_mesh_node_or_key_is_refused_though_the_signature_is_right() {
+        let mesh = mesh();
+        let mut others = [(); 3].map(|()| declaration(&mesh.trust, 1, 1));
+        others[0].mesh = "ffffffffffffffffffffffffffffffff".parse().expect("a mesh");
+        others[1].node = "node-10".parse().expect("a node");
+        others[2].key = SigningKey::from_seed(&[3; 32]).verifying_key().fingerprint();
+        for (other, what) in others.iter().zip(["the mesh", "the node", "the node key"]) {
+            let refusal = mesh.judge(&mesh.frame(other)).expect_err(what);
+            assert!(matches!(&refusal, Refusal::NotMine { what: found, .. } if *found == what), "{refusal}");
+        }
+    }
+
+    #[test]
+    fn only_what_stands_above_is_followed_and_the_same_again() {
+        let mesh = mesh();
+        let held = mesh.at(2, 5);
+        for (generation, sequence) in [(2, 6), (3, 0), (2, u64::MAX)] {
+            let accepted = mesh.judge_after(&held, &mesh.at(generation, sequence)).expect("it is followed");
+            assert!(!accepted.again);
+        }
+        for (generation, sequence) in [(2, 4), (1, 6), (0, u64::MAX)] {
+            let refusal = mesh.judge_after(&held, &mesh.at(generation, sequence)).expect_err("it is older");
+            assert!(matches!(refusal, Refusal::Stale { .. }), "{refusal}");
+        }
+        assert!(mesh.judge_after(&held, &held).is_ok_and(|accepted| accepted.again));
+    }
+
+    #[test]
+    fn the_same_number_with_other_bytes_raises_an_alarm() {
+        let mesh = mesh();
+        let mut other = declaration(&mesh.trust, 1, 1);
+        other.not_after += 1;
+        let refusal = mesh.judge_after(&mesh.at(1, 1), &mesh.frame(&other)).expect_err("a fork");
+        assert!(
+            matches!(refusal, Refusal::Forked(_)) && refusal.to_string().starts_with("ALARM"),
+            "{refusal}"
+        );
+    }
+
+    #[test]
+    fn every_changed_bit_of_a_frame_is_refused() {
+        let mesh = mesh();
+        let bytes = declaration(&mesh.trust, 1, 1).to_bytes().expect("JSON");
+        let signed = Signed::new(bytes, &mesh.declare);
+        for bit in 0..signed.declaration.len() * 8 {
+            let mut changed = signed.clone();
+            changed.declaration[bit / 8] ^= 1 << (bit % 8);
+            let frame = serde_json::to_vec(&changed).expect("JSON");
+            assert!(
+                matches!(mesh.judge(&frame), Err(Refusal::Frame(FrameRefusal::WrongSignature))),
+                "bit {bit}"
+            );
+        }
+        for bit in 0..signed.signature.len() * 8 {
+            let mut changed = signed.clone();
+            changed.signature[bit / 8] ^= 1 << (bit % 8);
+            let frame = serde_json::to_vec(&changed).expect("JSON");
+            assert!(mesh.judge(&frame).is_err(), "bit {bit} of the signature");
+        }
+    }
+
+    #[test]
+    fn every_cut_frame_is_refused_and_so_is_what_follows_one() {
+        let mesh = mesh();
+        let frame = mesh.at(1, 1);
+        for length in 0..frame.len() {
+            assert!(mesh.judge(&frame[..length]).is_err(), "{length} bytes");
+        }
+        assert!(mesh.judge(&[frame.as_slice(), b"{}"].concat()).is_err(), "trailing bytes");
+    }
+
+    #[test]
+    fn an_oversized_frame_is_refused_unread() {
+        let mesh = mesh();
+        let refusal = mesh.judge(&vec![b' '; 5 * 1024 * 1024]).expect_err("5 MiB");
+        assert!(matches!(refusal, Refusal::Frame(FrameRefusal::TooLarge { .. })), "{refusal}");
+    }
+
+    #[test]
+    fn the_signature_comes_before_the_body_and_the_position_before_nothing_else() {
+        let mesh = mesh();
+        // Signed by nobody, for another node, unreadable: of all that is wrong, the signature is what is said.
+        let stranger = SigningKey::from_seed(&[9; 32]);
+        let frame = serde_json::to_vec(&Signed::new(b"not even JSON".to_vec(), &stranger)).expect("JSON");
+        assert!(matches!(mesh.judge(&frame), Err(Refusal::Frame(FrameRefusal::WrongSignature))));
+        let frame = serde_json::to_vec(&Signed::new(b"not even JSON".to_vec(), &mesh.declare)).expect("JSON");
+        assert!(matches!(mesh.judge(&frame), Err(Refusal::Declaration(DeclarationError::Malformed(_)))));
+    }
+
+    #[test]
+    fn after_a_lost_ledger_only_a_higher_generation_is_followed() {
+        let mesh = mesh();
+        let known = mesh.judge(&mesh.at(4, 9)).expect("it is followed").declaration.position();
+        for (generation, followed) in [(3, false), (4, false), (5, true)] {
+            for sequence in [0, 9, 10] {
+                let frame = mesh.at(generation, sequence);
+                let judged = accept(&frame, &mesh.trust, Stored::Unreadable { known: Some(known) });
+                assert_eq!(judged.is_ok(), followed, "{generation}.{sequence}");
+            }
+        }
+        for (generation, followed) in [(1, false), (2, true)] {
+            let judged = accept(&mesh.at(generation, 5), &mesh.trust, Stored::Unreadable { known: None });
+            assert_eq!(judged.is_ok(), followed, "{generation} after nothing could be read");
+        }
+    }
+
+    #[test]
+    fn all_orders_of_six_declarations_end_at_the_highest() {
+        let mesh = mesh();
+        let frames: Vec<Vec<u8>> =
+            [(1, 1), (1, 2), (1, 3), (2, 1), (2, 2), (3, 1)].map(|(g, s)| mesh.at(g, s)).into();
+        let mut orders = 0;
+        permute(&mut (0..6).collect(), 0, &mut |order| {
+            orders += 1;
+            let mut held: Option<&Vec<u8>> = None;
+            for place in order {
+                let judged = match held {
+                    None => mesh.judge(&frames[*place]),
+                    Some(held) => mesh.judge_after(held, &frames[*place]),
+                };
+                if judged.is_ok() {
+                    held = Some(&frames[*place]);
+                }
+            }
+            assert_eq!(held, frames.last());
+        });
+        assert_eq!(orders, 720);
+    }
+
+    fn permute(places: &mut Vec<usize>, from: usize, each: &mut impl FnMut(&[usize])) {
+        if from == places.len() {
+            return each(places);
+        }
+        for other in from..places.len() {
+            places.swap(from, other);
+            permute(places, from + 1, each);
+            places.swap(from, other);
+        }
+    }
 }

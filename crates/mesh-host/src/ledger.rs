@@ -40,7 +40,7 @@ pub struct Memory {
     pub drift: VecDeque<Drift>,
     /// The number of the last drift.
     pub last_drift: u64,
-    /// The number of the last change of a resource.
+    /// The number of the last change of a resource, or of the last place in the order of application.
     pub last_change: u64,
     /// Reports are numbered above this.
     pub reports: u64,
@@ -173,7 +173,9 @@ impl Ledger {
         }
         self.chain = chain;
         self.length += bytes.len() as u64;
-        records.into_iter().for_each(|record| self.memory.take(record));
+        for record in records {
+            self.memory.take(record);
+        }
         Ok(())
     }
 
@@ -240,7 +242,7 @@ impl Memory {
             Record::Left => (self.accepted, self.floor) = (None, 0),
             Record::Carried { resources } => self.carried = resources,
             Record::Entry(entry) => {
-                self.last_change = self.last_change.max(entry.changed);
+                self.last_change = self.last_change.max(entry.changed).max(entry.place);
                 self.entries.insert((entry.origin, entry.resource.id.clone()), *entry);
             }
             Record::Completed { origin, id, seen } => {

@@ -10,10 +10,10 @@ mod plan;
 mod prepare;
 mod round;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use mesh_ids::ResourceId;
-use mesh_wire::{Resource, UnreadableResource};
+use mesh_wire::{Resource, Spec, UnreadableResource};
 pub use plan::{Plan, Planned, plan};
 pub use round::round;
 
@@ -33,6 +33,18 @@ pub struct Desired<'a> {
     pub stale: bool,
     /// Seconds since 1970-01-01 UTC.
     pub now: i64,
+}
+
+impl Desired<'_> {
+    /// Every package that some resource wants.
+    fn packages(&self) -> BTreeSet<String> {
+        let declared = self.carried.iter().chain(self.assigned.unwrap_or_default()).flatten();
+        let names = declared.filter_map(|resource| match &resource.spec {
+            Spec::Package(package) => Some(&package.names),
+            _ => None,
+        });
+        names.flatten().cloned().collect()
+    }
 }
 
 /// What a round did.

@@ -117,6 +117,11 @@ fn listen(tasks: &tokio::task::LocalSet, machine: &Machine, changes: &Rc<Notify>
     });
 }
 
+fn period() -> Duration {
+    let [jitter] = mesh_seal::random_bytes::<1>();
+    PERIOD + PERIOD / 6 * u32::from(jitter) / 256
+}
+
 struct Daemon {
     paths: Paths,
     machine: Machine,
@@ -143,7 +148,7 @@ impl Daemon {
         let _ = self.link.accepted.send(self.host.position());
         self.round("the host started").await;
         let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
-        let mut next = Instant::now() + self.period();
+        let mut next = Instant::now() + period();
         let mut due: Option<(Instant, &str)> = None;
         loop {
             let at = due.filter(|_| self.tokens > 0).map_or(next, |(at, _)| at.min(next));
@@ -159,7 +164,7 @@ impl Daemon {
                     let reason = due.take().map_or("it is time", |(_, reason)| reason);
                     self.tokens = self.tokens.saturating_sub(1);
                     self.round(reason).await;
-                    next = Instant::now() + self.period();
+                    next = Instant::now() + period();
                 }
                 heard = self.watch.changed() => {
                     heard?;
@@ -169,11 +174,6 @@ impl Daemon {
                 _ = refill.tick() => self.tokens = (self.tokens + 1).min(BURST),
             }
         }
-    }
-
-    fn period(&self) -> Duration {
-        let [jitter] = mesh_seal::random_bytes::<1>();
-        PERIOD + PERIOD / 6 * u32::from(jitter) / 256
     }
 
     /// Takes what the uplink says; whether there is something new to apply.

@@ -40,9 +40,9 @@ impl Plan {
             None => host.plan().await,
         };
         if self.json {
-            print_json(&plan)?
+            print_json(&plan)?;
         } else {
-            print_text(&plan)
+            print_text(&plan);
         }
         let failing = plan.planned.iter().any(|planned| planned.steps.is_err());
         Ok(match (plan.is_empty(), failing) {

@@ -1,13 +1,16 @@
 //! The kind `package`: packages that have to be installed. Removes only those that the host installed.
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::{borrow::Cow, collections::BTreeMap, rc::Rc};
 
 use mesh_wire::kinds::PackageSpec;
 
 use super::{Claim, Kind, Memory};
 use crate::{
     failure::Failure,
-    machine::{Machine, packages::PackageStep},
+    machine::{
+        Machine,
+        packages::{Installed, PackageStep},
+    },
     step::Step,
 };
 
@@ -17,8 +20,7 @@ pub struct Package;
 
 impl Kind for Package {
     type Spec = PackageSpec;
-    /// The installed version of each declared package.
-    type Observed = BTreeMap<String, Option<String>>;
+    type Observed = Rc<Installed>;
     /// Whether each package that was ever declared here was installed before.
     type Before = BTreeMap<String, bool>;
 
@@ -31,39 +33,47 @@ impl Kind for Package {
         Cow::Borrowed("packages")
     }
 
-    async fn observe(machine: &Machine, spec: &PackageSpec) -> Result<Self::Observed, Failure> {
-        machine.packages.look(&spec.names).await
+    async fn observe(machine: &Machine, _: &PackageSpec) -> Result<Rc<Installed>, Failure> {
+        machine.packages.look().await
     }
 
-    fn before(_: &PackageSpec, observed: &Self::Observed, earlier: Option<&Self::Before>) -> Self::Before {
+    fn before(spec: &PackageSpec, observed: &Rc<Installed>, earlier: Option<&Self::Before>) -> Self::Before {
         let mut before = earlier.cloned().unwrap_or_default();
-        for (name, version) in observed {
-            before.entry(name.clone()).or_insert(version.is_some());
+        for name in &spec.names {
+            before.entry(name.clone()).or_insert(observed.contains_key(name));
         }
         before
     }
 
-    fn plan(spec: &PackageSpec, observed: &Self::Observed, _: &Memory<Self>) -> Result<Vec<Step>, Failure> {
-        let missing = |name: &&String| observed.get(*name).is_none_or(Option::is_none);
+    fn plan(
+        spec: &PackageSpec,
+        observed: &Rc<Installed>,
+        memory: &Memory<Self>,
+    ) -> Result<Vec<Step>, Failure> {
+        // What was declared earlier and no longer is.
+        let mut steps = remove(observed, &memory.before, &spec.names);
+        let missing = |name: &&String| !observed.contains_key(*name);
         let names: Vec<String> = spec.names.iter().filter(missing).cloned().collect();
-        if names.is_empty() {
-            return Ok(Vec::new());
+        if !names.is_empty() {
+            steps.push(Step::Package(PackageStep::Install { names, repository: spec.repository.clone() }));
         }
-        Ok(vec![Step::Package(PackageStep::Install { names, repository: spec.repository.clone() })])
+        Ok(steps)
     }
 
     fn remove(
         _: &PackageSpec,
-        observed: &Self::Observed,
+        observed: &Rc<Installed>,
         before: &Self::Before,
     ) -> Result<Vec<Step>, Failure> {
-        let ours = |(name, version): (&String, &Option<String>)| {
-            (version.is_some() && before.get(name) == Some(&false)).then(|| name.clone())
-        };
-        let names: Vec<String> = observed.iter().filter_map(ours).collect();
-        if names.is_empty() {
-            return Ok(Vec::new());
-        }
-        Ok(vec![Step::Package(PackageStep::Remove { names })])
+        Ok(remove(observed, before, &[]))
     }
+}
+
+/// What takes away the packages that the host installed, but for these.
+fn remove(observed: &Installed, before: &BTreeMap<String, bool>, but: &[String]) -> Vec<Step> {
+    let ours = |(name, was_there): &(&String, &bool)| {
+        !**was_there && observed.contains_key(*name) && !but.contains(name)
+    };
+    let names: Vec<String> = before.iter().filter(ours).map(|(name, _)| name.clone()).collect();
+    if names.is_empty() { Vec::new() } else { vec![Step::Package(PackageStep::Remove { names })] }
 }

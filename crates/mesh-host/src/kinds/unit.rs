@@ -95,7 +95,10 @@ impl Kind for Unit {
         }
         let written = steps.iter().any(Step::writes);
         let unit = |step: UnitStep| Step::Unit(step);
-        if written || found.needs_reload {
+        // Its file may have been written and systemd not told.
+        let unread = spec.content.is_some() && found.load == Load::NotFound;
+        let stale = written || found.needs_reload || unread;
+        if stale {
             steps.push(unit(UnitStep::Reload));
         } else {
             match &found.load {
@@ -109,7 +112,7 @@ impl Kind for Unit {
             }
         }
         match (spec.enabled, found.enabled) {
-            (Some(true), None) if !written && !found.needs_reload => {
+            (Some(true), None) if !stale => {
                 return Err(Failure::new(format!(
                     "{} cannot be enabled: it has no [Install] section, or is generated",
                     spec.name

@@ -28,7 +28,7 @@ pub trait Disk {
 /// A file `journal` in a folder of its own, mode 0700.
 #[derive(Debug)]
 pub struct Folder {
-    folder: PathBuf,
+    place: PathBuf,
     file: Option<File>,
     length: u64,
 }
@@ -36,11 +36,11 @@ pub struct Folder {
 impl Folder {
     /// The ledger in this folder.
     pub fn new(folder: PathBuf) -> Self {
-        Self { folder, file: None, length: 0 }
+        Self { place: folder, file: None, length: 0 }
     }
 
     fn journal(&self) -> PathBuf {
-        self.folder.join("journal")
+        self.place.join("journal")
     }
 
     fn open(&mut self) -> io::Result<&mut File> {
@@ -51,7 +51,7 @@ impl Folder {
     }
 
     fn sync_folder(&self) -> io::Result<()> {
-        File::open(&self.folder)?.sync_all()
+        File::open(&self.place)?.sync_all()
     }
 }
 
@@ -86,15 +86,15 @@ impl Disk for Folder {
     }
 
     fn replace(&mut self, bytes: &[u8]) -> io::Result<()> {
-        DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
-        let new = self.folder.join("journal.new");
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.place)?;
+        let new = self.place.join("journal.new");
         let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
         file.write_all(bytes)?;
         file.sync_all()?;
         self.file = None;
         fs::rename(&new, self.journal())?;
         self.sync_folder()?;
-        if let Some(parent) = self.folder.parent() {
+        if let Some(parent) = self.place.parent() {
             // The folder itself may be new.
             File::open(parent)?.sync_all()?;
         }
@@ -105,7 +105,7 @@ impl Disk for Folder {
 
     fn set_aside(&mut self) -> io::Result<()> {
         for number in 1..1000 {
-            let aside = self.folder.join(format!("journal.unreadable-{number}"));
+            let aside = self.place.join(format!("journal.unreadable-{number}"));
             if !aside.exists() {
                 return fs::hard_link(self.journal(), aside);
             }

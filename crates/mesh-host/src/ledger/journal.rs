@@ -153,7 +153,9 @@ fn next_in(chain: Chain, payload: &[u8]) -> Chain {
 
 fn sum(parts: &[&[u8]]) -> u64 {
     let mut hash = Sha256::new();
-    parts.iter().for_each(|part| hash.update(part));
+    for part in parts {
+        hash.update(part);
+    }
     hash.finalize().iter().take(8).fold(0, |sum, byte| sum << 8 | u64::from(*byte))
 }
 

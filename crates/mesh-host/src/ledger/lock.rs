@@ -16,7 +16,7 @@ use tokio::time::{Instant, interval};
 use crate::failure::{During as _, Failure};
 
 /// How long a process waits for another one: longer than any single step may take.
-const PATIENCE: Duration = Duration::from_secs(15 * 60);
+const PATIENCE: Duration = Duration::from_mins(15);
 const PERIOD: Duration = Duration::from_millis(50);
 
 /// The lock file of the host. It is never removed: a removed one locks nothing.

@@ -2,7 +2,7 @@
 
 mod real;
 
-use std::{collections::BTreeMap, fmt};
+use std::{collections::HashMap, fmt, rc::Rc};
 
 use async_trait::async_trait;
 pub use real::RealPackages;
@@ -10,11 +10,14 @@ pub use real::RealPackages;
 use super::Machine;
 use crate::failure::Failure;
 
+/// Installed packages by name, with their versions.
+pub type Installed = HashMap<String, String>;
+
 /// The package manager.
 #[async_trait(?Send)]
 pub trait Packages {
-    /// The installed version of each of these; `None` where it is not installed.
-    async fn look(&self, names: &[String]) -> Result<BTreeMap<String, Option<String>>, Failure>;
+    /// Every installed package and its version.
+    async fn look(&self) -> Result<Rc<Installed>, Failure>;
     /// Installs all of these in one transaction; `repository` is a folder with packages, and the only source then.
     async fn install(&self, names: &[String], repository: Option<&str>) -> Result<(), Failure>;
     /// Removes all of these in one transaction; their configuration stays.

@@ -118,7 +118,6 @@ impl FileWatch {
 }
 
 #[cfg(test)]
-#[expect(clippy::disallowed_methods, reason = "what is watched are real files")]
 mod tests {
     use std::{fs, os::unix::fs::PermissionsExt as _, time::Duration};
 

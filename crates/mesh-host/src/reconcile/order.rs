@@ -100,7 +100,9 @@ impl Walk<'_> {
         let names: Vec<&str> =
             circle.iter().chain([&closing]).map(|place| self.resources[*place].id.as_str()).collect();
         let why = format!("it waits for itself: {}", names.join(" -> "));
-        circle.into_iter().for_each(|place| self.refuse(place, why.clone()));
+        for place in circle {
+            self.refuse(place, why.clone());
+        }
     }
 }
 

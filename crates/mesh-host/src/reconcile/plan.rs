@@ -6,7 +6,7 @@ use mesh_ids::ResourceId;
 
 use super::{
     Declared, Desired,
-    prepare::{prepare, prepare_removal},
+    prepare::{Scope, prepare, prepare_removal},
     round::{Todo, removals, sequence},
 };
 use crate::{
@@ -49,9 +49,11 @@ impl Plan {
 pub async fn plan(machine: &Machine, memory: &Memory, desired: Desired<'_>) -> Plan {
     machine.units.new_round();
     machine.engine.new_round();
+    let wanted_packages = desired.packages();
+    let scope = Scope { machine, wanted_packages: &wanted_packages };
     let mut plan = Plan::default();
     for key in removals(memory, &desired) {
-        let steps = prepare_removal(machine, &memory.entries[&key]).await;
+        let steps = prepare_removal(scope, &memory.entries[&key]).await;
         plan.planned.push(Planned { origin: key.0, id: key.1.to_string(), removal: true, steps });
     }
     let lists: [(Origin, &[Declared]); 2] =
@@ -63,7 +65,7 @@ pub async fn plan(machine: &Machine, memory: &Memory, desired: Desired<'_>) -> P
     let mut changing: [BTreeSet<ResourceId>; 2] = Default::default();
     for Todo { origin, resource } in todo {
         let assumed = &mut changing[usize::from(origin == Origin::Assigned)];
-        match prepare(machine, memory, origin, resource, assumed).await {
+        match prepare(scope, memory, origin, resource, assumed).await {
             Ok(prepared) if prepared.steps.is_empty() => plan.unchanged += 1,
             steps => {
                 let steps = steps.map(|prepared| prepared.steps);

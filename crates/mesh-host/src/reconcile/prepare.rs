@@ -11,7 +11,7 @@ use crate::{
     for_kind,
     kinds::{self, Kind},
     ledger::{self, Entry, Origin},
-    machine::{Machine, units::UnitStep},
+    machine::{Machine, packages::PackageStep, units::UnitStep},
     step::Step,
 };
 
@@ -41,9 +41,29 @@ impl Prepared {
     }
 }
 
+/// Where it is looked.
+#[derive(Clone, Copy)]
+pub(super) struct Scope<'a> {
+    pub(super) machine: &'a Machine,
+    /// Packages that some resource wants: none of them is removed because another one no longer does.
+    pub(super) wanted_packages: &'a BTreeSet<String>,
+}
+
+impl Scope<'_> {
+    fn spare_wanted(&self, steps: &mut Vec<Step>) {
+        for step in steps.iter_mut() {
+            if let Step::Package(PackageStep::Remove { names }) = step {
+                names.retain(|name| !self.wanted_packages.contains(name));
+            }
+        }
+        steps
+            .retain(|step| !matches!(step, Step::Package(PackageStep::Remove { names }) if names.is_empty()));
+    }
+}
+
 /// Looks at a resource. `assumed`: resources of the same origin to be taken for changed (in a plan, what would be).
 pub(super) async fn prepare(
-    machine: &Machine,
+    scope: Scope<'_>,
     memory: &ledger::Memory,
     origin: Origin,
     resource: &Resource,
@@ -70,9 +90,10 @@ pub(super) async fn prepare(
     }
     let was_applied = entry.is_some_and(|entry| entry.complete && entry.resource.spec == resource.spec);
     let before = entry.map(|entry| &entry.before);
-    let (steps, before) = for_kind!(&resource.spec, |K, spec| {
-        prepare_kind::<K>(machine, spec, before, was_applied, changed).await
+    let (mut steps, before) = for_kind!(&resource.spec, |K, spec| {
+        prepare_kind::<K>(scope.machine, spec, before, was_applied, changed).await
     })?;
+    scope.spare_wanted(&mut steps);
     Ok(Prepared { steps, before, was_applied, seen })
 }
 
@@ -93,13 +114,22 @@ async fn prepare_kind<K: Kind>(
 }
 
 /// What takes a resource off the machine and puts back what stood there before.
-pub(super) async fn prepare_removal(machine: &Machine, entry: &Entry) -> Result<Vec<Step>, Failure> {
-    for_kind!(&entry.resource.spec, |K, spec| {
-        let before: <K as Kind>::Before =
-            serde_json::from_value(entry.before.clone()).during("read what stood there before")?;
-        let observed = <K as Kind>::observe(machine, spec).await?;
-        <K as Kind>::remove(spec, &observed, &before)
-    })
+pub(super) async fn prepare_removal(scope: Scope<'_>, entry: &Entry) -> Result<Vec<Step>, Failure> {
+    let mut steps = for_kind!(&entry.resource.spec, |K, spec| {
+        prepare_removal_kind::<K>(scope.machine, spec, &entry.before).await
+    })?;
+    scope.spare_wanted(&mut steps);
+    Ok(steps)
+}
+
+async fn prepare_removal_kind<K: Kind>(
+    machine: &Machine,
+    spec: &K::Spec,
+    before: &serde_json::Value,
+) -> Result<Vec<Step>, Failure> {
+    let before: K::Before = serde_json::from_value(before.clone()).during("read what stood there before")?;
+    let observed = K::observe(machine, spec).await?;
+    K::remove(spec, &observed, &before)
 }
 
 /// Whether what is remembered is the thing that is declared now, be it declared otherwise. If not, the old thing has to

@@ -9,7 +9,7 @@ use super::{
     Declared, Desired, Outcome, Progress,
     claims::{Claimant, clashes},
     order::{order, waits_for},
-    prepare::{Prepared, is_same_thing, prepare, prepare_removal},
+    prepare::{Prepared, Scope, is_same_thing, prepare, prepare_removal},
 };
 use crate::{
     failure::Failure,
@@ -36,6 +36,23 @@ impl Todo<'_> {
     fn key(&self) -> Key {
         (self.origin, self.resource.id.clone())
     }
+}
+
+const STALE: &str =
+    "it is no longer declared, but the declaration is stale (past its time): nothing is removed";
+
+/// Whether `below` has to stay while `upper` is there.
+fn rests_on(upper: &Entry, below: &Entry) -> bool {
+    let inside = |path: &str| match &below.resource.spec {
+        Spec::Directory(folder) => path.strip_prefix(&folder.path).is_some_and(|rest| rest.starts_with('/')),
+        _ => false,
+    };
+    let in_it = match &upper.resource.spec {
+        Spec::File(file) => inside(&file.path),
+        Spec::Directory(folder) => inside(&folder.path),
+        _ => false,
+    };
+    upper.origin == below.origin && (in_it || waits_for(&upper.resource).any(|id| *id == below.resource.id))
 }
 
 /// What has to be removed, in the order of removal: the reverse of that of application.
@@ -103,8 +120,10 @@ pub async fn round(
 ) -> Result<Outcome, Failure> {
     machine.units.new_round();
     machine.engine.new_round();
+    let wanted_packages = desired.packages();
+    let scope = Scope { machine, wanted_packages: &wanted_packages };
     let mut round =
-        Round { machine, ledger, desired, progress, outcome: Outcome::default(), reload_due: false };
+        Round { scope, ledger, desired, progress, outcome: Outcome::default(), reload_due: false };
     round.remove_all().await?;
     let lists =
         [(Origin::Carried, desired.carried), (Origin::Assigned, desired.assigned.unwrap_or_default())];
@@ -114,12 +133,13 @@ pub async fn round(
     while !rest.is_empty() {
         rest = round.apply_some(rest).await?;
     }
+    round.keep_order(&todo)?;
     round.ledger.commit()?;
     Ok(round.outcome)
 }
 
 struct Round<'a> {
-    machine: &'a Machine,
+    scope: Scope<'a>,
     ledger: &'a mut Ledger,
     desired: Desired<'a>,
     progress: Progress<'a>,
@@ -158,34 +178,54 @@ impl Rank {
 
 impl<'a> Round<'a> {
     async fn remove_all(&mut self) -> Result<(), Failure> {
+        // What is gone once systemd has read its unit files again.
+        let mut unread: Vec<Key> = Vec::new();
+        let mut stuck: Vec<Entry> = Vec::new();
         for key in removals(self.ledger.memory(), &self.desired) {
-            if self.desired.stale && key.0 == Origin::Assigned {
-                let why = "it is no longer declared, but the declaration is stale (past its time): nothing is removed";
-                self.fail(&key, Failure::new(why));
-                continue;
-            }
-            if let Err(why) = self.remove(&key).await? {
-                self.fail(&key, why.during("remove it"));
+            let entry = self.ledger.memory().entries[&key].clone();
+            let removed = if self.desired.stale && key.0 == Origin::Assigned {
+                Err(Failure::new(STALE))
+            } else if let Some(first) = stuck.iter().find(|stuck| rests_on(stuck, &entry)) {
+                Err(Failure::new(format!("{} has to be removed first", first.resource.id)))
+            } else {
+                self.remove(&key, &entry).await?
+            };
+            match removed {
+                Ok(()) if self.reload_due => unread.push(key),
+                Ok(()) => self.forget(&key)?,
+                Err(why) => {
+                    self.fail(&key, why.during("remove it"));
+                    stuck.push(entry);
+                }
             }
         }
-        // What failed to be read again fails the unit that needs it, when that is started.
-        let _ = self.reload_if_due().await;
+        let reloaded = self.reload_if_due().await;
+        for key in unread {
+            match &reloaded {
+                Ok(()) => self.forget(&key)?,
+                Err(why) => self.fail(&key, why.clone().during("remove it")),
+            }
+        }
         self.ledger.commit()?;
         let needed = self.ledger.memory().digests();
-        if let Err(why) = self.machine.files.forget_kept_but(&needed) {
+        if let Err(why) = self.scope.machine.files.forget_kept_but(&needed) {
             tracing::warn!(%why, "what was kept and is no longer needed could not be removed");
         }
         Ok(())
     }
 
-    async fn remove(&mut self, key: &Key) -> Result<Result<(), Failure>, Failure> {
-        let entry = self.ledger.memory().entries[key].clone();
-        let steps = match prepare_removal(self.machine, &entry).await {
+    fn forget(&mut self, key: &Key) -> Result<(), Failure> {
+        self.ledger.write([Record::Removed { origin: key.0, id: key.1.clone() }])
+    }
+
+    /// Takes a resource off the machine. The ledger has it until [`Self::forget`].
+    async fn remove(&mut self, key: &Key, entry: &Entry) -> Result<Result<(), Failure>, Failure> {
+        let steps = match prepare_removal(self.scope, entry).await {
             Ok(steps) => steps,
             Err(why) => return Ok(Err(why)),
         };
         if entry.complete && !steps.is_empty() {
-            self.ledger.write([Record::Entry(Box::new(Entry { complete: false, ..entry }))])?;
+            self.ledger.write([Record::Entry(Box::new(Entry { complete: false, ..entry.clone() }))])?;
             self.ledger.commit()?;
         }
         for step in &steps {
@@ -193,7 +233,6 @@ impl<'a> Round<'a> {
                 return Ok(Err(why));
             }
         }
-        self.ledger.write([Record::Removed { origin: key.0, id: key.1.clone() }])?;
         Ok(Ok(()))
     }
 
@@ -202,7 +241,7 @@ impl<'a> Round<'a> {
         let mut jobs: Vec<Job<'a>> = Vec::new();
         let mut taken = 0;
         for next in todo {
-            if !self.joins(next, &jobs) {
+            if !joins(next, &jobs) {
                 break;
             }
             taken += 1;
@@ -214,7 +253,7 @@ impl<'a> Round<'a> {
                 self.fail(&key, Failure::new(format!("it waits for {blocking}, which failed")));
                 continue;
             }
-            match prepare(self.machine, self.ledger.memory(), next.origin, next.resource, &BTreeSet::new())
+            match prepare(self.scope, self.ledger.memory(), next.origin, next.resource, &BTreeSet::new())
                 .await
             {
                 Err(why) => self.fail(&key, why),
@@ -242,14 +281,22 @@ impl<'a> Round<'a> {
         Ok(&todo[taken..])
     }
 
-    /// Whether a resource may be taken together with these: what it waits for is settled, or of a lower rank.
-    fn joins(&self, next: &Todo<'_>, jobs: &[Job<'_>]) -> bool {
-        let rank = Rank::of(next.resource);
-        waits_for(next.resource).all(|needed| {
-            jobs.iter()
-                .filter(|job| job.todo.origin == next.origin && job.todo.resource.id == *needed)
-                .all(|job| job.rank < rank && rank != Rank::Alone)
-        })
+    /// Gives places anew where resources were not applied in their order, because one failed or the list changed: what
+    /// is removed later is removed in the reverse of the order in which it stands now.
+    fn keep_order(&mut self, todo: &[Todo<'_>]) -> Result<(), Failure> {
+        let mut last = 0;
+        for todo in todo {
+            let memory = self.ledger.memory();
+            let Some(entry) = memory.entries.get(&todo.key()) else { continue };
+            last = if entry.place > last {
+                entry.place
+            } else {
+                let place = memory.next_change();
+                self.ledger.write([Record::Entry(Box::new(Entry { place, ..entry.clone() }))])?;
+                place
+            };
+        }
+        Ok(())
     }
 
     /// Which failed resource this one waits for.
@@ -353,6 +400,8 @@ impl<'a> Round<'a> {
                 }
             }
             self.write(jobs, writes);
+            // Every unit file is written now: once they are read, they are for all units.
+            later.sort_by_key(|(_, step)| *step != Step::Unit(UnitStep::Reload));
             for (place, step) in later {
                 self.take_for(jobs, place, &step).await;
             }
@@ -373,7 +422,8 @@ impl<'a> Round<'a> {
         }
         let (places, writes): (Vec<usize>, Vec<Write>) = writes.into_iter().unzip();
         self.outcome.steps += writes.len();
-        for ((place, write), done) in places.iter().zip(&writes).zip(self.machine.files.write(&writes)) {
+        for ((place, write), done) in places.iter().zip(&writes).zip(self.scope.machine.files.write(&writes))
+        {
             jobs[*place].failed = done.err().map(|why| why.during(format!("write {}", write.path)));
         }
     }
@@ -399,7 +449,7 @@ impl<'a> Round<'a> {
             Step::File(step) => self.reload_due |= touches_units(step.path()),
             _ => {}
         }
-        step.apply(self.machine).await
+        step.apply(self.scope.machine).await
     }
 
     async fn reload_if_due(&mut self) -> Result<(), Failure> {
@@ -407,7 +457,7 @@ impl<'a> Round<'a> {
             return Ok(());
         }
         self.reload_due = false;
-        Step::Unit(UnitStep::Reload).apply(self.machine).await
+        Step::Unit(UnitStep::Reload).apply(self.scope.machine).await
     }
 
     /// Looks again at what was applied, and remembers how it went.
@@ -416,7 +466,7 @@ impl<'a> Round<'a> {
         let key = todo.key();
         let failed = match job.failed {
             Some(why) => Some(why),
-            None => self.check(&todo).await.err(),
+            None => self.complete(&todo).await.err(),
         };
         if let Some(why) = failed {
             self.fail(&key, why);
@@ -429,17 +479,13 @@ impl<'a> Round<'a> {
         Ok(())
     }
 
-    /// Whether the machine is as declared now.
-    async fn check(&self, todo: &Todo<'_>) -> Result<(), Failure> {
-        let mut memory = Memory::default();
-        if let Some(entry) = self.ledger.memory().entries.get(&todo.key()).cloned() {
-            // What it was restarted for is seen; whether it is as declared is the question.
-            let seen = BTreeMap::new();
-            memory.entries.insert(todo.key(), Entry { complete: true, restarting: false, seen, ..entry });
+    /// Takes the steps that could only be seen once the others were taken, and demands that none is left then.
+    async fn complete(&mut self, todo: &Todo<'_>) -> Result<(), Failure> {
+        for step in self.left_to_do(todo).await? {
+            self.take(&todo.key(), &step).await?;
         }
-        let left = prepare(self.machine, &memory, todo.origin, todo.resource, &BTreeSet::new()).await?;
-        let left: Vec<String> =
-            left.steps.iter().filter(|s| !s.restarts()).map(ToString::to_string).collect();
+        self.reload_if_due().await?;
+        let left: Vec<String> = self.left_to_do(todo).await?.iter().map(ToString::to_string).collect();
         if left.is_empty() {
             return Ok(());
         }
@@ -447,6 +493,17 @@ impl<'a> Round<'a> {
             "it is not as declared after every step was taken; still to do: {}",
             left.join("; ")
         )))
+    }
+
+    /// What the machine lacks to be as declared. Whether it was restarted is not among it: it was.
+    async fn left_to_do(&self, todo: &Todo<'_>) -> Result<Vec<Step>, Failure> {
+        let mut memory = Memory::default();
+        if let Some(entry) = self.ledger.memory().entries.get(&todo.key()).cloned() {
+            let seen = BTreeMap::new();
+            memory.entries.insert(todo.key(), Entry { complete: true, restarting: false, seen, ..entry });
+        }
+        let prepared = prepare(self.scope, &memory, todo.origin, todo.resource, &BTreeSet::new()).await?;
+        Ok(prepared.steps)
     }
 
     /// The record that an earlier drift of this resource is put right, if there was one.
@@ -463,6 +520,16 @@ impl<'a> Round<'a> {
     fn fail(&mut self, key: &Key, why: Failure) {
         self.outcome.failed.insert((key.0, key.1.to_string()), why);
     }
+}
+
+/// Whether a resource may be taken together with these: what it waits for is settled, or of a lower rank.
+fn joins(next: &Todo<'_>, jobs: &[Job<'_>]) -> bool {
+    let rank = Rank::of(next.resource);
+    waits_for(next.resource).all(|needed| {
+        jobs.iter()
+            .filter(|job| job.todo.origin == next.origin && job.todo.resource.id == *needed)
+            .all(|job| job.rank < rank && rank != Rank::Alone)
+    })
 }
 
 /// Whether systemd has to read its unit files again when something at this path changed.

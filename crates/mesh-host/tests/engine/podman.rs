@@ -275,10 +275,7 @@ impl Units for Nothing {
 
 #[async_trait(?Send)]
 impl Packages for Nothing {
-    async fn look(
-        &self,
-        _: &[String],
-    ) -> Result<std::collections::BTreeMap<String, Option<String>>, Failure> {
+    async fn look(&self) -> Result<std::rc::Rc<mesh_host::machine::packages::Installed>, Failure> {
         nothing()
     }
     async fn install(&self, _: &[String], _: Option<&str>) -> Result<(), Failure> {

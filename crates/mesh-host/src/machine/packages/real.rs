@@ -5,22 +5,22 @@
 
 use std::{
     cell::RefCell,
-    collections::{BTreeMap, HashMap},
     fs, io,
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
     process::{Output, Stdio},
+    rc::Rc,
     time::Duration,
 };
 
 use async_trait::async_trait;
 use tokio::{process::Command, time::timeout};
 
-use super::Packages;
+use super::{Installed, Packages};
 use crate::failure::{During as _, Failure};
 
 /// For installing and removing; downloads included.
-const PATIENCE: Duration = Duration::from_secs(15 * 60);
+const PATIENCE: Duration = Duration::from_mins(15);
 /// What is kept of what a program said when it failed.
 const MOST_WORDS: usize = 600;
 
@@ -34,7 +34,7 @@ pub struct RealPackages {
 #[derive(Debug, Default)]
 struct Status {
     stamp: Option<(u64, u64, i64, i64)>,
-    installed: HashMap<String, String>,
+    installed: Rc<Installed>,
 }
 
 impl RealPackages {
@@ -49,7 +49,7 @@ impl RealPackages {
         let stamp = Some((found.ino(), found.size(), found.mtime(), found.mtime_nsec()));
         let mut status = self.status.borrow_mut();
         if status.stamp != stamp {
-            status.installed = installed(&String::from_utf8_lossy(&fs::read(&path)?));
+            status.installed = Rc::new(installed(&String::from_utf8_lossy(&fs::read(&path)?)));
             status.stamp = stamp;
         }
         Ok(())
@@ -60,7 +60,7 @@ impl RealPackages {
         let place = self.root.join("run/mesh-host/apt");
         fs::create_dir_all(place.join("lists/partial"))?;
         fs::create_dir_all(place.join("archives/partial"))?;
-        fs::write(place.join("sources.list"), format!("deb [trusted=yes] file:{folder} ./\n"))?;
+        fs::write(place.join("sources.list"), source(&self.root, folder)?)?;
         let place = place.display();
         let options = [
             format!("Dir::Etc::SourceList={place}/sources.list"),
@@ -69,6 +69,9 @@ impl RealPackages {
             format!("Dir::Cache::Archives={place}/archives"),
             "Dir::Cache::PkgCache=".to_owned(),
             "Dir::Cache::SrcPkgCache=".to_owned(),
+            // What is on the machine is trusted whatever its clock says.
+            "Acquire::Check-Date=false".to_owned(),
+            "Acquire::Check-Valid-Until=false".to_owned(),
             // The folder may be readable by root alone.
             "APT::Sandbox::User=root".to_owned(),
         ];
@@ -76,9 +79,37 @@ impl RealPackages {
     }
 }
 
+/// The line of a source list for this folder: of the machine's own suite where the folder has suites, otherwise flat.
+fn source(root: &Path, folder: &str) -> io::Result<String> {
+    let place = root.join(folder.trim_start_matches('/'));
+    let mut suites = Vec::new();
+    match fs::read_dir(place.join("dists")) {
+        Ok(entries) => {
+            suites.extend(entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()));
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Ok(format!("deb [trusted=yes] file:{folder} ./\n"));
+        }
+        Err(error) => return Err(error),
+    }
+    let os_release = fs::read_to_string(root.join("etc/os-release")).unwrap_or_default();
+    let mine = os_release.lines().find_map(|line| line.strip_prefix("VERSION_CODENAME=")).unwrap_or_default();
+    let mine = mine.trim_matches('"');
+    let suite = match suites.as_slice() {
+        [only] => only,
+        several => several.iter().find(|suite| *suite == mine).ok_or_else(|| {
+            io::Error::other(format!("it has packages for {}, this machine is {mine}", several.join(", ")))
+        })?,
+    };
+    let release = fs::read_to_string(place.join("dists").join(suite).join("Release"))?;
+    let components =
+        release.lines().find_map(|line| line.strip_prefix("Components:")).unwrap_or("main").trim();
+    Ok(format!("deb [trusted=yes] file:{folder} {suite} {components}\n"))
+}
+
 /// The installed packages of dpkg's status file, with their versions.
-fn installed(status: &str) -> HashMap<String, String> {
-    let mut found = HashMap::new();
+fn installed(status: &str) -> Installed {
+    let mut found = Installed::new();
     for paragraph in status.split("\n\n") {
         let field = |name: &str| paragraph.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
         if let (Some(name), Some("install ok installed" | "hold ok installed"), Some(version)) =
@@ -145,28 +176,23 @@ fn arguments(options: &[String], command: &str, names: &[String]) -> Vec<String>
 
 #[async_trait(?Send)]
 impl Packages for RealPackages {
-    async fn look(&self, names: &[String]) -> Result<BTreeMap<String, Option<String>>, Failure> {
+    async fn look(&self) -> Result<Rc<Installed>, Failure> {
         self.refresh().during("read what dpkg has installed")?;
-        let status = self.status.borrow();
-        Ok(names.iter().map(|name| (name.clone(), status.installed.get(name).cloned())).collect())
+        Ok(Rc::clone(&self.status.borrow().installed))
     }
 
     async fn install(&self, names: &[String], repository: Option<&str>) -> Result<(), Failure> {
-        match repository {
-            Some(folder) => {
-                let options = self.configure(folder).during("configure apt for the folder")?;
-                run(&arguments(&options, "update", &[])).await?;
-                run(&arguments(&options, "install", names)).await
-            }
-            None => match run(&arguments(&[], "install", names)).await {
-                Ok(()) => Ok(()),
-                // The lists may be missing or old.
-                Err(_) => {
-                    run(&arguments(&[], "update", &[])).await?;
-                    run(&arguments(&[], "install", names)).await
-                }
-            },
+        if let Some(folder) = repository {
+            let options = self.configure(folder).during("configure apt for the folder")?;
+            run(&arguments(&options, "update", &[])).await?;
+            return run(&arguments(&options, "install", names)).await;
         }
+        if run(&arguments(&[], "install", names)).await.is_ok() {
+            return Ok(());
+        }
+        // The lists may be missing or old.
+        run(&arguments(&[], "update", &[])).await?;
+        run(&arguments(&[], "install", names)).await
     }
 
     async fn remove(&self, names: &[String]) -> Result<(), Failure> {

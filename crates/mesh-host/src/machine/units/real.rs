@@ -65,7 +65,7 @@ impl Bus {
     pub(super) async fn subscribe(&self) -> Result<(), Failure> {
         match self.destination {
             None => Ok(()),
-            Some(_) => self.manager("Subscribe", &(), QUESTION).await.map(|_: ()| ()),
+            Some(_) => self.manager("Subscribe", &(), QUESTION).await,
         }
     }
 

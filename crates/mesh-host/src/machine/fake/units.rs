@@ -1,0 +1,118 @@
+//! systemd in memory. It knows unit files only as it read them last.
+
+use async_trait::async_trait;
+use mesh_ids::Digest;
+
+use super::{Doors, Node};
+use crate::{
+    failure::Failure,
+    kinds::unit::path_of,
+    machine::units::{Active, Load, UnitFound, Units},
+};
+
+impl Doors {
+    fn file(&self, name: &str) -> Option<(Digest, String)> {
+        match self.0.tree.borrow().get(&path_of(name)) {
+            Some(Node::File(content, _)) => {
+                Some((content.digest(), String::from_utf8_lossy(content.bytes()).into_owned()))
+            }
+            _ => None,
+        }
+    }
+
+    fn run(&self, name: &str) -> Result<(), Failure> {
+        let mut units = self.0.units.borrow_mut();
+        let unit = units.get_mut(name).filter(|unit| unit.read.is_some());
+        let unit = unit.ok_or_else(|| Failure::new(format!("Unit {name} not found.")))?;
+        unit.active = true;
+        *self.0.starts.borrow_mut().entry(name.to_owned()).or_default() += 1;
+        if let Some((path, read)) = self.0.reads.borrow_mut().get_mut(name) {
+            *read = match self.0.tree.borrow().get(path) {
+                Some(Node::File(content, _)) => Some(content.digest()),
+                _ => None,
+            };
+        }
+        Ok(())
+    }
+}
+
+#[async_trait(?Send)]
+impl Units for Doors {
+    fn new_round(&self) {}
+
+    async fn look(&self, name: &str) -> Result<UnitFound, Failure> {
+        self.0.faults.operation("look at a unit", || {
+            let file = self.file(name);
+            let unit = self.0.units.borrow().get(name).cloned().unwrap_or_default();
+            let installable = file.as_ref().is_some_and(|(_, text)| text.contains("[Install]"));
+            Ok(UnitFound {
+                load: if unit.read.is_some() { Load::Loaded } else { Load::NotFound },
+                active: if unit.active { Active::Yes } else { Active::No },
+                sub: String::new(),
+                // A link that starts it counts, whatever its file says now.
+                enabled: (unit.enabled || installable).then_some(unit.enabled),
+                needs_reload: unit.read.is_some() && unit.read != file.map(|(digest, _)| digest),
+            })
+        })
+    }
+
+    async fn reload(&self) -> Result<(), Failure> {
+        self.0.faults.operation("read all unit files", || {
+            self.0.reloads.set(self.0.reloads.get() + 1);
+            let tree = self.0.tree.borrow();
+            let mut units = self.0.units.borrow_mut();
+            for path in tree.keys() {
+                if let Some(name) = path.strip_prefix("/etc/systemd/system/") {
+                    units.entry(name.to_owned()).or_default();
+                }
+            }
+            for (name, unit) in units.iter_mut() {
+                unit.read = self.file(name).map(|(digest, _)| digest);
+            }
+            Ok(())
+        })
+    }
+
+    async fn start(&self, name: &str) -> Result<(), Failure> {
+        self.0.faults.operation("start a unit", || {
+            let runs = self.0.units.borrow().get(name).is_some_and(|unit| unit.active);
+            if runs { Ok(()) } else { self.run(name) }
+        })
+    }
+
+    async fn stop(&self, name: &str) -> Result<(), Failure> {
+        self.0.faults.operation("stop a unit", || {
+            if let Some(unit) = self.0.units.borrow_mut().get_mut(name) {
+                unit.active = false;
+            }
+            Ok(())
+        })
+    }
+
+    async fn restart(&self, name: &str) -> Result<(), Failure> {
+        self.0.faults.operation("restart a unit", || self.run(name))
+    }
+
+    async fn enable(&self, name: &str) -> Result<(), Failure> {
+        self.0.faults.operation("enable a unit", || match self.file(name) {
+            Some((_, text)) if text.contains("[Install]") => {
+                self.0.units.borrow_mut().entry(name.to_owned()).or_default().enabled = true;
+                Ok(())
+            }
+            _ => Err(Failure::new("it has no [Install] section")),
+        })
+    }
+
+    async fn disable(&self, name: &str) -> Result<(), Failure> {
+        self.0.faults.operation("disable a unit", || {
+            if let Some(unit) = self.0.units.borrow_mut().get_mut(name) {
+                unit.enabled = false;
+            }
+            Ok(())
+        })
+    }
+
+    async fn changed(&self) {
+        std::future::pending::<()>().await;
+    }
+}
