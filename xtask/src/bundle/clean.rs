@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use mesh_bundle::tree::{Content, Kind, Tree};
+use mesh_bundle::tree::{Content, Kind, Node, Tree};
 
 /// Traces of the build, in every image. `X/*` empties a folder and keeps it.
 const TRACES: &[&str] = &[
@@ -57,7 +57,7 @@ pub(crate) fn clean(tree: &mut Tree, drop: &[String], keep: &[String]) {
     };
     let kept =
         |path: &Path| KEPT.iter().copied().chain(keep.iter().map(String::as_str)).any(|p| reaches(p, path));
-    tree.retain(|path, _| kept(path) || !dropped(path));
+    tree.retain(|path, node| kept(path) || !(dropped(path) || names_the_machine(node)));
     tree.retain(|path, node| {
         let replaced = match (path.to_str(), &node.kind) {
             (Some("etc/machine-id"), _) => Some(Vec::new()),
@@ -72,6 +72,11 @@ pub(crate) fn clean(tree: &mut Tree, drop: &[String], keep: &[String]) {
         true
     });
     drop_empty_documentation(tree);
+}
+
+/// The package ssl-cert makes a certificate for the building machine's host name, and links it by a hash of that name.
+fn names_the_machine(node: &Node) -> bool {
+    matches!(&node.kind, Kind::Symlink(target) if target.ends_with("ssl-cert-snakeoil.pem"))
 }
 
 /// Folders of documentation that are left without a licence.
@@ -166,8 +171,10 @@ mod tests {
             ["usr/share/doc/a/copyright", "usr/share/doc/b/NEWS", "var/log/dpkg.log", "etc/machine-id"]
         {
             let content = Kind::File(Arc::new(Content::Bytes(b"x".to_vec())));
-            tree.insert(path, mesh_bundle::tree::Node::of_root(content, 0o644));
+            tree.insert(path, Node::of_root(content, 0o644));
         }
+        let link = Kind::Symlink("ssl-cert-snakeoil.pem".into());
+        tree.insert("etc/62742064.0", Node::of_root(link, 0o777));
         clean(&mut tree, &[], &[]);
         let left: Vec<String> = tree.iter().map(|(path, _)| path.display().to_string()).collect();
         let wanted = [
