@@ -19,7 +19,6 @@ use serde::de::DeserializeOwned;
 use crate::context;
 use crate::error::LabError;
 use crate::lab::Lab;
-use crate::machine;
 use crate::node::{HOST_UNIT, Node};
 use crate::place::{read_if_there, remove_if_there, write_private};
 use crate::process::Call;
@@ -32,7 +31,9 @@ const HOST: &str = "/usr/local/bin/mesh-host";
 const BUNDLE: &str = "/usr/lib/mesh/bundle";
 /// There once the node is linked to a mesh.
 const LINK: &str = "/var/lib/mesh-host/link.json";
-/// There once the bootstrap is through: how the first person logs in.
+/// There once the host of a node is a service.
+const UNIT_FILE: &str = "/etc/systemd/system/mesh-host.service";
+/// There once the control plane serves: how the first person logs in.
 const ADMIN_CONTEXT: &str = "/var/lib/mesh-host/admin-context.json";
 /// The broker's port, the only one nodes need to reach.
 const BROKER_PORT: u16 = 5671;
@@ -111,7 +112,7 @@ impl<'a> Mesh<'a> {
     }
 
     fn join(&self, node: &Node, progress: &Progress) -> Result<bool, LabError> {
-        if node.has_file(LINK)? {
+        if node.is_linked()? {
             return node.ensure_host(progress);
         }
         if node.is_cut()? {
@@ -179,6 +180,11 @@ impl Node {
         Ok(self.exec(["test", "-e", path])?.code == 0)
     }
 
+    /// Whether a join or a bootstrap came to its end here: it writes the unit last, and one that did not can be repeated.
+    fn is_linked(&self) -> Result<bool, LabError> {
+        Ok(self.has_file(LINK)? && self.has_file(UNIT_FILE)?)
+    }
+
     /// Starts a host that is there and does not run.
     fn ensure_host(&self, progress: &Progress) -> Result<bool, LabError> {
         if self.exec(["systemctl", "is-active", "--quiet", HOST_UNIT])?.code == 0 {
@@ -221,7 +227,7 @@ impl Program {
         progress.step(&format!("{}: putting {} in place", node.name(), self.path.display()));
         node.put(&self.path, HOST)?;
         node.run(["chmod", "0755", HOST])?;
-        if there.code == 0 && node.has_file(LINK)? {
+        if there.code == 0 && node.is_linked()? {
             progress.step(&format!("{}: restarting its host, which is another build now", node.name()));
             node.run(["systemctl", "restart", HOST_UNIT])?;
         }
@@ -264,16 +270,8 @@ fn tell_of_another_bundle(lab: &Lab, dist: &Path, progress: &Progress) -> Result
 }
 
 fn bootstrap(node: &Node, progress: &Progress) -> Result<bool, LabError> {
-    if node.has_file(ADMIN_CONTEXT)? {
+    if node.has_file(ADMIN_CONTEXT)? && node.is_linked()? {
         return node.ensure_host(progress);
-    }
-    if node.exec(["podman", "--version"])?.code != 0 {
-        progress.step(&format!("{}: has no engine; giving it this machine's package sources", node.name()));
-        node.run_with_input(
-            ["sh", "-c", "cat > /etc/apt/sources.list.d/lab.list"],
-            &machine::package_source("bookworm")?,
-            CALL,
-        )?;
     }
     progress.step(&format!("{}: bootstrap", node.name()));
     let address = format!("{}:{BROKER_PORT}", node.address());
