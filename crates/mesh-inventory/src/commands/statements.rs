@@ -34,7 +34,7 @@ pub enum ReportOutcome {
     Recorded,
     /// It is older than what is known, or the same again.
     OlderNews,
-    /// There is no such node.
+    /// There is no such node, or inventory has yet to hear that it joined: to be said again.
     UnknownNode,
 }
 
@@ -57,7 +57,7 @@ impl Inventory {
         let held = nodes::lock_hearing(&mut transaction, &names).await.map_err(|error| self.failed(error))?;
         let mut changes = Vec::new();
         let mut rows = Vec::with_capacity(held.len());
-        for node in held {
+        for node in held.into_iter().filter(|node| node.joined) {
             let Some(heard) = newest.get(&node.name) else { continue };
             changes.extend(hear(&node.name, node.state, node.last_heard, heard.at));
             rows.push(HeardNode { name: node.name, at: heard.at, accepted: heard.accepted });
@@ -73,7 +73,7 @@ impl Inventory {
         let name = &report.node;
         let mut transaction = self.begin().await?;
         let locked = nodes::lock(&mut transaction, name).await.map_err(|error| self.failed(error))?;
-        let Some(node) = locked else { return Ok(ReportOutcome::UnknownNode) };
+        let Some(node) = locked.filter(|node| node.joined) else { return Ok(ReportOutcome::UnknownNode) };
         let StoredNode { held, state, last_heard, .. } = node;
         let (held, news) = match weigh(name, held, &report) {
             Weighed::OlderNews => return Ok(ReportOutcome::OlderNews),

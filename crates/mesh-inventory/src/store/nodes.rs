@@ -28,6 +28,7 @@ pub(crate) struct StoredNode {
 #[derive(Debug, Clone)]
 pub(crate) struct StoredHearing {
     pub name: NodeName,
+    pub joined: bool,
     pub state: NodeState,
     pub last_heard: Option<Timestamp>,
 }
@@ -68,7 +69,7 @@ pub(crate) async fn lock_hearing(
     nodes: &[NodeName],
 ) -> Result<Vec<StoredHearing>, sqlx::Error> {
     let statement =
-        "SELECT name, state, last_heard_ms FROM nodes WHERE name = ANY($1) ORDER BY name FOR UPDATE";
+        "SELECT name, joined, state, last_heard_ms FROM nodes WHERE name = ANY($1) ORDER BY name FOR UPDATE";
     let rows = query(statement).bind(names(nodes)).fetch_all(db).await?;
     rows.iter().map(hearing).collect()
 }
@@ -218,6 +219,7 @@ fn state(row: &PgRow) -> Result<NodeState, sqlx::Error> {
 fn hearing(row: &PgRow) -> Result<StoredHearing, sqlx::Error> {
     Ok(StoredHearing {
         name: read(row.try_get("name")?)?,
+        joined: row.try_get("joined")?,
         state: state(row)?,
         last_heard: row.try_get::<Option<i64>, _>("last_heard_ms")?.map(Timestamp::from_unix_ms),
     })
@@ -230,13 +232,13 @@ fn node(row: &PgRow) -> Result<StoredNode, sqlx::Error> {
     let Json(open) = row.try_get::<Json<BTreeMap<u64, String>>, _>("drift_open")?;
     let open = open.into_iter().map(|(number, id)| Ok((number, OpenDrift { resource: read(&id)? })));
     let carried: Vec<i32> = row.try_get("carried")?;
-    let StoredHearing { name, state, last_heard } = hearing(row)?;
+    let StoredHearing { name, joined, state, last_heard } = hearing(row)?;
     Ok(StoredNode {
         name,
         state,
         last_heard,
         labels: row.try_get::<Json<_>, _>("labels")?.0,
-        joined: row.try_get("joined")?,
+        joined,
         host_version: row.try_get("host_version")?,
         facts: row.try_get::<Option<Json<Facts>>, _>("facts")?.map(|Json(facts)| facts),
         carried: carried.into_iter().filter_map(|port| u16::try_from(port).ok()).collect(),

@@ -31,6 +31,7 @@ struct Mesh {
     /// Kept for its end: the server goes with it.
     _postgres: Postgres,
     database: ContextDatabase,
+    store: Store,
     clock: Arc<AtomicI64>,
     inventory: Inventory,
 }
@@ -45,7 +46,7 @@ impl Mesh {
         store.migrate(&mesh_inventory::migrations().unwrap(), PATIENCE).await.unwrap();
         let clock = Arc::new(AtomicI64::new(0));
         let inventory = open(&database, &clock);
-        Self { _postgres: postgres, database, clock, inventory }
+        Self { _postgres: postgres, database, store, clock, inventory }
     }
 
     /// Inventory as another process of the control plane finds it.
@@ -59,12 +60,11 @@ impl Mesh {
 
     /// What identity recorded, as a delivery hands it on.
     async fn identity_says(&self, event: IdentityEvent) {
-        let store = Store::open(mesh_inventory::CONTEXT, &self.database.variables()).unwrap();
-        let mut transaction = store.begin().await.unwrap();
+        let mut transaction = self.store.begin().await.unwrap();
         let (position, at) = (RecordPosition::new(1), std::time::SystemTime::UNIX_EPOCH);
         let entry = Entry { position, at, kind: String::new(), event };
         self.inventory.reaction().react(&mut transaction, &entry).await.unwrap();
-        store.commit(transaction).await.unwrap();
+        self.store.commit(transaction).await.unwrap();
     }
 
     async fn join(&self, name: &str) {

@@ -1,5 +1,7 @@
 //! Modules are planned, applied, placed, declared and removed.
 
+use std::sync::Arc;
+
 use mesh_events::IdentityEvent;
 use mesh_ids::ModuleName;
 use mesh_inventory::{Error, ErrorKind, InstanceState, PlanIndex, Refusal};
@@ -75,15 +77,40 @@ async fn a_plan_of_a_world_that_moved_is_refused() {
 }
 
 #[tokio::test]
-async fn of_two_that_apply_at_once_one_finds_the_world_moved() {
+async fn of_many_that_apply_at_once_one_is_first_and_the_world_moved_for_the_others() {
     let mesh = Mesh::two_nodes().await;
-    let index = (mesh.plan(&hello("x")).await.index, mesh.plan(&hello("y")).await.index);
-    let other = mesh.again();
-    let (who, one, two) = (admin(), hello("x"), hello("y"));
-    let both = tokio::join!(mesh.inventory.apply(&who, one, &index.0), other.apply(&who, two, &index.1));
-    let ((Ok(_), Err(refused)) | (Err(refused), Ok(_))) = both else { panic!("{both:?}") };
-    assert_eq!(refused.kind(), ErrorKind::WorldMoved);
-    assert_eq!(mesh.events().await.len(), 1);
+    let mut racing = Vec::new();
+    let start = Arc::new(tokio::sync::Barrier::new(5));
+    for content in ["1", "2", "3", "4", "5"] {
+        let (other, start) = (mesh.again(), Arc::clone(&start));
+        let plan = other.plan_apply(&admin(), hello(content)).await.unwrap();
+        racing.push(tokio::spawn(async move {
+            start.wait().await;
+            other.apply(&admin(), hello(content), &plan.index).await.map_err(|error| error.kind())
+        }));
+    }
+    let mut first = 0;
+    for race in racing {
+        match race.await.unwrap() {
+            Ok(_) => first += 1,
+            Err(kind) => assert_eq!(kind, ErrorKind::WorldMoved),
+        }
+    }
+    assert_eq!((first, mesh.events().await.len()), (1, 1));
+}
+
+#[tokio::test]
+async fn a_declaration_carries_what_was_decided_before_it_and_nothing_later() {
+    let mesh = Mesh::two_nodes().await;
+    mesh.apply(&hello("x")).await;
+    let declared = mesh.inventory.declare(&node("node-1")).await.unwrap();
+    mesh.apply(&hello("y")).await;
+    mesh.inventory.note_issued(&node("node-1"), declared.revision, position(2)).await.unwrap();
+    mesh.report("node-1", 1, 2).await;
+    assert_eq!(mesh.states().await[0].1, InstanceState::Pending, "declared was x, in force is y");
+    mesh.issue("node-1", 3).await;
+    mesh.report("node-1", 2, 3).await;
+    assert_eq!(mesh.states().await[0].1, InstanceState::Applied);
 }
 
 #[tokio::test]
@@ -109,11 +136,12 @@ async fn an_instance_is_pending_then_applied_then_removing_then_gone() {
     let plan = mesh.inventory.plan_removal(&admin(), &name()).await.unwrap();
     let removed = mesh.inventory.remove_module(&admin(), &name(), &plan.index).await.unwrap();
     assert_eq!(removed.nodes, [node("node-1"), node("node-2")]);
+    mesh.report("node-1", 3, 2).await;
     assert_eq!(mesh.states().await, both(InstanceState::Removing, InstanceState::Removing));
     assert!(mesh.declared("node-1").await.is_empty());
     let again = mesh.inventory.plan_removal(&admin(), &name()).await.unwrap_err();
     assert_eq!(again.kind(), ErrorKind::NotFound, "what is leaving is not there to be removed");
-    for (name, count) in [("node-1", 3), ("node-2", 2)] {
+    for (name, count) in [("node-1", 4), ("node-2", 2)] {
         mesh.issue(name, 3).await;
         mesh.report(name, count, 3).await;
     }

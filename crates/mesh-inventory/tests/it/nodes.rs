@@ -104,6 +104,21 @@ async fn a_name_is_invited_joined_recovered_and_removed() {
 }
 
 #[tokio::test]
+async fn what_is_said_before_inventory_heard_of_the_joining_is_to_be_said_again() {
+    let mesh = Mesh::new().await;
+    let (name, by) = (node("node-1"), "admin".to_owned());
+    let labels = std::collections::BTreeMap::new();
+    mesh.identity_says(IdentityEvent::NodeInvited { node: name.clone(), expires: at(0), labels, by }).await;
+    let early = mesh.inventory.record_report(&report("node-1", 1), at(0)).await.unwrap();
+    assert_eq!(early, ReportOutcome::UnknownNode);
+    mesh.hear("node-1", 0).await;
+    assert_eq!(mesh.inventory.node(&admin(), &name).await.unwrap().last_heard, None);
+    mesh.join("node-1").await;
+    let again = mesh.inventory.record_report(&report("node-1", 1), at(0)).await.unwrap();
+    assert_eq!(again, ReportOutcome::Recorded);
+}
+
+#[tokio::test]
 async fn nobody_is_shown_nothing() {
     let mesh = Mesh::new().await;
     let nobody = Principal::Anonymous;
