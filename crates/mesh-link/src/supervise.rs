@@ -60,13 +60,22 @@ pub struct Supervisor {
     hint: Hint,
     state: watch::Sender<SupervisorState>,
     began: Instant,
+    /// The last failure that was logged.
+    said: String,
 }
 
 impl Supervisor {
     /// `seed` spreads this machine's attempts among those of others; any number that differs from theirs will do.
     pub fn new(endpoint: Endpoint, seed: u64) -> Self {
         let state = watch::Sender::new(SupervisorState::Opening);
-        Self { endpoint, retry: Retry::new(seed), hint: Hint::default(), state, began: Instant::now() }
+        Self {
+            endpoint,
+            retry: Retry::new(seed),
+            hint: Hint::default(),
+            state,
+            began: Instant::now(),
+            said: String::new(),
+        }
     }
 
     /// How the link stands, now and later.
@@ -110,11 +119,19 @@ impl Supervisor {
             Err(error) => {
                 let refused = matches!(error, OpenError::Refused { .. });
                 let cause = if refused { Cause::Refused } else { Cause::Unreachable };
-                tracing::warn!(%error, "the link is not open");
-                return (Event::NotOpened(cause), error.to_string());
+                let reason = error.to_string();
+                // Said once: a broker that is away for a week would fill the log.
+                if reason == self.said {
+                    tracing::debug!(reason, "the link is still not open");
+                } else {
+                    tracing::warn!(reason, "the link is not open");
+                    self.said.clone_from(&reason);
+                }
+                return (Event::NotOpened(cause), reason);
             }
         };
         let _ = self.retry.step(Event::Opened, self.began.elapsed());
+        self.said.clear();
         tracing::info!(broker = %connection.address(), "the link is open");
         self.state.send_replace(SupervisorState::Open(connection.address().clone()));
         let error = {

@@ -234,7 +234,8 @@ impl Topology {
     async fn remove_account(&self, account: &str) -> Result<(), ManagementError> {
         self.management.delete(&["permissions", &self.vhost, account]).await?;
         self.management.delete(&["users", account]).await?;
-        // A consumer that was open keeps receiving after its account is gone, until its connection is closed.
+        // RabbitMQ closes what a removed account has open. On LavinMQ a consumer keeps receiving until its connection is
+        // closed.
         let connections: Vec<SeenConnection> =
             self.list(&["vhosts", &self.vhost, "connections"], "columns=name,user").await?;
         for connection in connections.iter().filter(|connection| connection.user == account) {
