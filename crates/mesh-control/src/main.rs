@@ -56,7 +56,7 @@ fn run(command: &Command) -> anyhow::Result<()> {
         Command::Migrate => runtime()?.block_on(migrate::run(&ProcessEnvironment))?,
         Command::Serve => {
             let settings = Settings::read(&|name| std::env::var(name).ok()).context("read the settings")?;
-            runtime()?.block_on(serve::run(settings, &ProcessEnvironment))?;
+            runtime()?.block_on(serve::run(settings, &ProcessEnvironment, |_| ()))?;
         }
     }
     Ok(())

@@ -2,6 +2,7 @@
 //! to the nodes and serves the interface, until told to stop or until a part of it cannot go on.
 
 use std::{
+    net::SocketAddr,
     sync::Arc,
     time::{Duration, SystemTime},
 };
@@ -43,8 +44,12 @@ const UPKEEP_PERIOD: Duration = Duration::from_secs(5);
 /// How long requests that are under way may take to end.
 const STOP_DEADLINE: Duration = Duration::from_secs(5);
 
-/// Runs until told to stop.
-pub async fn run(settings: Settings, environment: &impl Environment) -> anyhow::Result<()> {
+/// Runs until told to stop. `served` is told the address of the interface once it is served.
+pub async fn run(
+    settings: Settings,
+    environment: &impl Environment,
+    served: impl FnOnce(SocketAddr),
+) -> anyhow::Result<()> {
     let clock: Clock = Arc::new(|| Timestamp::from(now()));
     let (inventory_store, identity_store) = open_stores(environment).await?;
     let alone = become_alone(&identity_store).await?;
@@ -64,6 +69,7 @@ pub async fn run(settings: Settings, environment: &impl Environment) -> anyhow::
         Api::new(settings.mesh.clone(), inventory.clone(), identity.clone(), handle.clone(), stop.clone());
     let address = axum::serve::Listener::local_addr(&listener).context("serve the interface")?;
     tracing::info!(%address, mesh = %settings.mesh, "the interface is served");
+    served(address);
 
     let mut parts = JoinSet::new();
     let ended = |name: &'static str| move |()| (name, anyhow::Ok(()));

@@ -29,6 +29,12 @@ use crate::{
 /// The exit code of rabbitmqctl when the broker itself does not answer (`EX_UNAVAILABLE` of sysexits.h).
 const NO_ANSWER: i64 = 69;
 const TAG: &str = "administrator";
+/// The account that runs the broker: its cookie is what proves who asks.
+const USER: &str = "rabbitmq";
+/// Imports definitions. The tool does not read them from its standard input, whatever its manual says (4.0): they go
+/// through a file in memory, which nobody else can read.
+const IMPORT: &str = "set -eu; umask 077; file=$(mktemp /dev/shm/definitions.XXXXXX); trap 'rm -f \"$file\"' EXIT; \
+                      cat > \"$file\"; rabbitmqctl -q import_definitions \"$file\"";
 
 /// The kind.
 #[derive(Debug)]
@@ -80,29 +86,22 @@ impl Kind for Vhost {
         let secret = password(machine, &spec.password_file)?;
         running(machine, &spec.container).await?;
         let account = &spec.account;
-        let ask = control(
-            spec,
-            format!("try the password of the account {account}"),
-            &["authenticate_user", account],
-        );
-        let password = asked(machine, &ask.reading(secret.as_bytes())).await?.is_some();
-        let users = control(spec, "look at the accounts".to_owned(), &["list_users"]);
-        let users: Vec<User> = listed(machine, &users).await?;
-        let administers =
-            users.iter().any(|user| user.user == *account && user.tags.iter().any(|tag| tag == TAG));
-        let permissions = if users.iter().any(|user| user.user == *account) {
-            let ask = control(
-                spec,
-                format!("look at what the account {account} may do"),
-                &["list_user_permissions", account],
-            );
+        let ask = control(spec, "look at the accounts".to_owned(), &["list_users"]);
+        let users: Vec<User> = listed(machine, &ask).await?;
+        let user = users.iter().find(|user| user.user == *account);
+        let administers = user.is_some_and(|user| user.tags.iter().any(|tag| tag == TAG));
+        // Each question costs the machine a second of work, so the others are asked only where there is an account.
+        let (mut password, mut permissions) = (false, false);
+        if user.is_some() {
+            let ask = try_password(spec).reading(secret.as_bytes());
+            password = asked(machine, &ask).await?.is_some();
+            let what = format!("look at what the account {account} may do");
+            let ask = control(spec, what, &["list_user_permissions", account]);
             let all: Vec<Permission> = listed(machine, &ask).await?;
             let everything =
                 |it: &Permission| [&it.configure, &it.write, &it.read].iter().all(|it| *it == ".*");
-            all.iter().any(|it| it.vhost == spec.name && everything(it))
-        } else {
-            false
-        };
+            permissions = all.iter().any(|it| it.vhost == spec.name && everything(it));
+        }
         let complete = password && administers && permissions;
         let hash = (!complete).then(|| Content::new(hash(&secret, mesh_seal::random_bytes()).as_bytes()));
         Ok(VhostObserved { password, administers, permissions, hash })
@@ -140,7 +139,7 @@ impl Kind for Vhost {
         if !observed.password {
             missing.push(format!("set the password of the account {account}"));
         }
-        let import = control(spec, missing.join("; "), &["import_definitions"]);
+        let import = Execution::new(&spec.container, missing.join("; "), &["sh", "-c", IMPORT]).as_user(USER);
         Ok(vec![Step::Engine(EngineStep::Execute(import.reading(definitions.to_string().as_bytes())))])
     }
 
@@ -152,8 +151,14 @@ impl Kind for Vhost {
 fn control(spec: &VhostSpec, what: String, words: &[&str]) -> Execution {
     let command: Vec<&str> =
         ["rabbitmqctl", "-q", "--formatter", "json"].iter().chain(words).copied().collect();
-    // The account that runs the broker: its cookie is what proves who asks.
-    Execution::new(&spec.container, what, &command).as_user("rabbitmq")
+    Execution::new(&spec.container, what, &command).as_user(USER)
+}
+
+fn try_password(spec: &VhostSpec) -> Execution {
+    // Exactly these words: with one more the tool does not read its standard input.
+    let command = ["rabbitmqctl", "authenticate_user", &spec.account];
+    let what = format!("try the password of the account {}", spec.account);
+    Execution::new(&spec.container, what, &command).as_user(USER)
 }
 
 /// What the tool said; none where it said no.

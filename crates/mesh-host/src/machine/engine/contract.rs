@@ -1,0 +1,240 @@
+//! The contract of every kind, on an engine in memory. The same kinds on a real Podman: `tests/engine`.
+
+use std::{cell::RefCell, rc::Rc};
+
+use super::{EngineStep, Executed, Execution, fake::FakeEngine};
+use crate::{
+    contract::{Bench, Case, holds},
+    machine::{fake::World, files::Content},
+    step::Step,
+};
+
+thread_local! {
+    /// The engine of the bench in work: a case knows benches only.
+    static ENGINE: RefCell<Option<Rc<FakeEngine>>> = const { RefCell::new(None) };
+}
+
+fn engine() -> Rc<FakeEngine> {
+    ENGINE.with_borrow(|engine| Rc::clone(engine.as_ref().expect("a bench")))
+}
+
+fn bench() -> Bench {
+    let world = World::bare();
+    world.put("/etc/secret", "a password\n", 0o600);
+    let engine = FakeEngine::new(&world.faults);
+    ENGINE.with_borrow_mut(|held| *held = Some(Rc::clone(&engine)));
+    let seen = Rc::clone(&engine);
+    Bench { world, engine, engine_picture: Rc::new(move || seen.picture()) }
+}
+
+const IMAGE: &str = "sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+const OTHER: &str = "sha256:bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
+
+/// A service on a network, with data, that reads a file.
+fn service(digest: &str, text: &str) -> String {
+    format!(
+        r#"[{{"id": "n", "kind": "network", "spec": {{"name": "lan"}}}},
+            {{"id": "v", "kind": "volume", "spec": {{"name": "data"}}}},
+            {{"id": "f", "kind": "file", "spec": {{"path": "/etc/web", "content": {{"text": "{text}"}}}}}},
+            {{"id": "c", "kind": "container", "after": ["n", "v", "f"], "spec": {{
+              "name": "web", "image": "mesh/web@{digest}", "networks": ["lan"], "restart_on": ["f"],
+              "mounts": [{{"source": "data", "target": "/data"}}, {{"source": "/etc/web", "target": "/etc/web"}}],
+              "ready": {{"command": ["true"], "within_s": 5}}}}}}]"#
+    )
+}
+
+fn leaked(text: String) -> &'static str {
+    Box::leak(text.into_boxed_str())
+}
+
+#[tokio::test]
+async fn a_service_with_its_network_its_volume_and_what_it_reads() {
+    let case = Case {
+        name: "service",
+        machine: bench,
+        first: leaked(service(IMAGE, "one")),
+        second: leaked(service(OTHER, "one")),
+        drift: |_| engine().end("web"),
+    };
+    holds(&case).await;
+    holds(&Case { name: "service, taken away", drift: |_| engine().take("web"), ..case }).await;
+    assert_eq!(engine().volumes(), ["data"], "data outlives everything");
+}
+
+#[tokio::test]
+async fn a_service_whose_file_changes() {
+    let case = Case {
+        name: "service and file",
+        machine: bench,
+        first: leaked(service(IMAGE, "one")),
+        second: leaked(service(IMAGE, "two")),
+        drift: |bench| bench.world.put("/etc/web", "by hand", 0o600),
+    };
+    holds(&case).await;
+}
+
+#[tokio::test]
+async fn a_container_that_runs_to_its_end() {
+    fn once(words: &str) -> &'static str {
+        leaked(format!(
+            r#"[{{"id": "c", "kind": "container", "spec": {{"name": "migrate", "lifecycle": "once",
+                 "image": "mesh/control@{IMAGE}", "command": ["{words}"]}}}},
+                {{"id": "f", "kind": "file", "after": ["c"], "spec": {{"path": "/etc/after", "content": {{"text": "x"}}}}}}]"#
+        ))
+    }
+    let case = Case {
+        name: "once",
+        machine: || {
+            let bench = bench();
+            engine().ends_with.borrow_mut().insert("migrate".to_owned(), 0);
+            bench
+        },
+        first: once("one"),
+        second: once("two"),
+        // What is left of it does not matter.
+        drift: |bench| bench.world.put("/etc/after", "by hand", 0o644),
+    };
+    holds(&case).await;
+}
+
+#[tokio::test]
+async fn a_container_that_ends_badly_fails_what_comes_after_it() {
+    let bench = bench();
+    engine().ends_with.borrow_mut().insert("migrate".to_owned(), 3);
+    let machine = bench.world.machine(Rc::clone(&bench.engine));
+    let folder = tempfile::tempdir().expect("a folder");
+    let paths = crate::paths::Paths::under(folder.path());
+    let mut host = crate::host::Host::open(&paths, machine, None).await.expect("a ledger");
+    let resources = crate::contract::resources(&format!(
+        r#"[{{"id": "c", "kind": "container", "spec": {{"name": "migrate", "lifecycle": "once", "image": "mesh/control@{IMAGE}"}}}},
+            {{"id": "f", "kind": "file", "after": ["c"], "spec": {{"path": "/etc/after", "content": {{"text": "x"}}}}}}]"#
+    ));
+    let outcome = host.carry(resources, &mut |_, _, _| {}).await.expect("a round").clone();
+    let failed: Vec<String> = outcome.failed.values().map(ToString::to_string).collect();
+    assert_eq!(failed.len(), 2, "{failed:?}");
+    assert!(failed[0].contains("ended with 3"), "{failed:?}");
+    assert_eq!(bench.world.text("/etc/after"), None);
+    // Put right, it is run again, although nothing is declared otherwise.
+    engine().ends_with.borrow_mut().insert("migrate".to_owned(), 0);
+    assert!(host.round(&mut |_, _, _| {}).await.expect("a round").failed.is_empty());
+    assert_eq!(engine().made.borrow()["migrate"], (2, 2));
+    assert!(host.round(&mut |_, _, _| {}).await.expect("a round").failed.is_empty());
+    assert_eq!(engine().made.borrow()["migrate"], (2, 2), "and not once more");
+}
+
+/// A PostgreSQL and a RabbitMQ that understand what the host says to them, and nothing else.
+#[derive(Default)]
+struct Servers {
+    verifier: RefCell<Option<String>>,
+    role: RefCell<bool>,
+    owner: RefCell<Option<String>>,
+    closed: RefCell<bool>,
+    definitions: RefCell<Option<serde_json::Value>>,
+}
+
+fn said(code: i64, output: &str) -> Executed {
+    Executed { code, output: Content::new(output.as_bytes()), errors: String::new() }
+}
+
+impl Servers {
+    fn execute(&self, execution: &Execution) -> Executed {
+        let input = String::from_utf8_lossy(execution.input.bytes()).into_owned();
+        match execution.command.first().map(String::as_str) {
+            Some("psql") => self.psql(&input),
+            Some("sh") => {
+                *self.definitions.borrow_mut() = serde_json::from_str(&input).ok();
+                said(0, "")
+            }
+            Some("rabbitmqctl") => {
+                // Options stand before the word and are not words themselves.
+                let mut words = execution.command.iter().skip(1).filter(|word| !word.starts_with('-'));
+                let word = words.find(|word| *word != "json").map_or("", String::as_str);
+                self.rabbitmqctl(word)
+            }
+            _ => said(0, ""),
+        }
+    }
+
+    fn psql(&self, sql: &str) -> Executed {
+        if sql.contains("SELECT json_build_object") {
+            let role = serde_json::json!({ "login": true, "powers": false, "member": false });
+            let answer = serde_json::json!({
+                "role": self.role.borrow().then_some(role),
+                "verifier": *self.verifier.borrow(),
+                "owner": *self.owner.borrow(),
+                "open": if *self.closed.borrow() { vec![] } else { vec!["postgres", "template1"] },
+            });
+            return said(0, &answer.to_string());
+        }
+        if sql.contains("CREATE ROLE") {
+            *self.role.borrow_mut() = true;
+        }
+        if let Some((_, rest)) = sql.split_once("PASSWORD '") {
+            *self.verifier.borrow_mut() = rest.split('\'').next().map(str::to_owned);
+        }
+        if sql.contains("CREATE DATABASE") {
+            *self.owner.borrow_mut() = Some("inventory".to_owned());
+        }
+        if sql.contains("\\connect template1") {
+            *self.closed.borrow_mut() = true;
+        }
+        said(0, "")
+    }
+
+    fn rabbitmqctl(&self, word: &str) -> Executed {
+        let definitions = self.definitions.borrow().clone();
+        match word {
+            "authenticate_user" => said(if definitions.is_some() { 0 } else { 65 }, ""),
+            "list_users" if definitions.is_none() => said(0, "[]"),
+            "list_users" => said(0, r#"[{"user": "control", "tags": ["administrator"]}]"#),
+            "list_user_permissions" => {
+                said(0, r#"[{"vhost": "link", "configure": ".*", "write": ".*", "read": ".*"}]"#)
+            }
+            _ => said(64, ""),
+        }
+    }
+}
+
+thread_local! {
+    static SERVERS: RefCell<Rc<Servers>> = RefCell::default();
+}
+
+const SERVED: &str = r#"[
+    {"id": "c", "kind": "container", "spec": {"name": "store",
+     "image": "mesh/store@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}},
+    {"id": "d", "kind": "database", "after": ["c"], "spec": {"container": "store", "name": "inventory",
+     "owner": "inventory", "password_file": "/etc/secret"}},
+    {"id": "v", "kind": "vhost", "after": ["c"], "spec": {"container": "store", "name": "link", "account": "control",
+     "password_file": "/etc/secret"}}]"#;
+
+#[tokio::test]
+async fn a_database_and_a_virtual_host() {
+    let case = Case {
+        name: "database and virtual host",
+        machine: || {
+            let bench = bench();
+            let servers = Rc::new(Servers::default());
+            SERVERS.with_borrow_mut(|held| *held = Rc::clone(&servers));
+            *engine().program.borrow_mut() = Some(Box::new(move |execution| servers.execute(execution)));
+            bench
+        },
+        first: SERVED,
+        second: SERVED,
+        drift: |_| engine().end("store"),
+    };
+    holds(&case).await;
+    SERVERS.with_borrow(|servers| {
+        assert!(servers.definitions.borrow().is_some() && servers.owner.borrow().is_some(), "data stays");
+        assert!(
+            !servers.definitions.borrow().as_ref().is_some_and(|it| it.to_string().contains("a password"))
+        );
+    });
+}
+
+#[test]
+fn a_step_of_the_engine_never_prints_what_is_handed_over() {
+    let execution = Execution::new("store", "set the password", &["psql"]).reading(b"hidden");
+    let step = Step::Engine(EngineStep::Execute(execution));
+    assert!(!format!("{step} {step:?}").contains("hidden"));
+    assert_eq!(step.to_string(), "set the password (in the container store)");
+}
