@@ -35,6 +35,8 @@ const API_PORT: u16 = 8443;
 /// How long the control plane may take from the start of its container to its first answer.
 const SERVE_WITHIN: Duration = Duration::from_secs(90);
 const ASK_EVERY: Duration = Duration::from_millis(250);
+/// How often everything is looked at meanwhile: that costs more than asking.
+const LOOK_EVERY: Duration = Duration::from_secs(15);
 /// What failed is tried again this often before a person is asked: a server that was slow, once, is up by then.
 const ROUNDS: usize = 3;
 /// The name the interface's certificate carries, whatever address is dialled.
@@ -220,18 +222,23 @@ async fn raise(
 /// Waits for the first answer. Until the service runs, nobody else starts a container again that ended.
 async fn serve(api: &Api, host: &mut Host) -> Result<(), Failure> {
     let end = Instant::now() + SERVE_WITHIN;
+    let mut look = Instant::now() + LOOK_EVERY;
     loop {
         let Err(unanswered) = api.version().await else { return Ok(()) };
-        let outcome = host.round(&mut |_, _, _| ()).await?;
-        let failed: Vec<String> =
-            outcome.failed.iter().map(|((_, id), why)| format!("; {id}: {why}")).collect();
-        if Instant::now() >= end {
-            return Err(Failure::new(format!(
-                "the control plane does not answer after {} s: {unanswered}{}; its log says why ('podman logs \
-                 control'), and the same command goes on from here",
-                SERVE_WITHIN.as_secs(),
-                failed.concat()
-            )));
+        let now = Instant::now();
+        if now >= look.min(end) {
+            let outcome = host.round(&mut |_, _, _| ()).await?;
+            look = Instant::now() + LOOK_EVERY;
+            if now >= end {
+                let failed: Vec<String> =
+                    outcome.failed.iter().map(|((_, id), why)| format!("; {id}: {why}")).collect();
+                return Err(Failure::new(format!(
+                    "the control plane does not answer after {} s: {unanswered}{}; its log says why ('podman logs \
+                     control'), and the same command goes on from here",
+                    SERVE_WITHIN.as_secs(),
+                    failed.concat()
+                )));
+            }
         }
         sleep(ASK_EVERY).await;
     }

@@ -4,11 +4,12 @@
 //! The role's password never reaches it: what is sent is the verifier that PostgreSQL would make of it. Data is never
 //! removed, also not when the resource is.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, cell::RefCell, collections::VecDeque};
 
 use mesh_seal::ScramVerifier;
 use mesh_wire::kinds::DatabaseSpec;
 use serde::Deserialize;
+use sha2::{Digest as _, Sha256};
 
 use super::{Claim, Kind, Memory};
 use crate::{
@@ -79,9 +80,8 @@ impl Kind for Database {
         let said = machine.engine.probe(&asked).await.and_then(Executed::succeeded);
         let said = said.map_err(|failure| failure.during(&asked))?;
         let answer: Answer = serde_json::from_str(&said).during("read what PostgreSQL says of its roles")?;
-        let known = answer.verifier.and_then(|text| text.parse::<ScramVerifier>().ok());
-        let right = known.is_some_and(|verifier| verifier.verifies(&password));
-        let verifier = (!right).then(|| Content::new(ScramVerifier::new(&password).to_text().as_bytes()));
+        let right = answer.verifier.is_some_and(|text| verifies(&text, &password));
+        let verifier = (!right).then(|| verifier_of(&password));
         Ok(DatabaseObserved { role: answer.role, owner: answer.owner, open: answer.open, verifier })
     }
 
@@ -142,6 +142,44 @@ impl Kind for Database {
         // The data stays, and its role with it, which owns it.
         Ok(Vec::new())
     }
+}
+
+thread_local! {
+    /// What was found to verify, as SHA-256 of verifier and password: finding out takes thousands of rounds on purpose,
+    /// and every round of the host asks the same of a server that did not change.
+    static VERIFIED: RefCell<VecDeque<[u8; 32]>> = const { RefCell::new(VecDeque::new()) };
+}
+
+/// More databases than one machine serves.
+const MOST_VERIFIED: usize = 64;
+
+fn both(verifier: &str, password: &str) -> [u8; 32] {
+    Sha256::new().chain_update(verifier).chain_update([0]).chain_update(password).finalize().into()
+}
+
+fn remember(verified: [u8; 32]) {
+    VERIFIED.with_borrow_mut(|known| {
+        known.push_front(verified);
+        known.truncate(MOST_VERIFIED);
+    });
+}
+
+fn verifies(verifier: &str, password: &str) -> bool {
+    let asked = both(verifier, password);
+    if VERIFIED.with_borrow(|known| known.contains(&asked)) {
+        return true;
+    }
+    let right = verifier.parse::<ScramVerifier>().is_ok_and(|verifier| verifier.verifies(password));
+    if right {
+        remember(asked);
+    }
+    right
+}
+
+fn verifier_of(password: &str) -> Content {
+    let text = ScramVerifier::new(password).to_text();
+    remember(both(&text, password));
+    Content::new(text.as_bytes())
 }
 
 /// What is in a password file. PostgreSQL would normalise anything but printable ASCII before it hashes it.

@@ -5,6 +5,9 @@
 //! names bollard; [`fake`] is one in memory.
 
 mod backoff;
+#[cfg(test)]
+#[expect(clippy::expect_used, clippy::indexing_slicing, reason = "a test stops at the first surprise")]
+mod contract;
 mod draft;
 pub mod fake;
 pub mod images;

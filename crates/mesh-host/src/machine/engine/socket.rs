@@ -105,7 +105,7 @@ impl EngineSocket {
             .await
             .map_err(unanswered)?;
         let version = convert::version(docker.version().await.map_err(unanswered)?);
-        tracing::info!(%socket, version, "connected to the container engine");
+        tracing::debug!(%socket, version, "connected to the container engine");
         let connection = Connection { docker, socket, version };
         *self.connection.borrow_mut() = Some(connection.clone());
         Ok(connection)
