@@ -26,9 +26,9 @@ use crate::{failure::Failure, intake::Trust, keys::NodeKeys, link_file::LinkFile
 #[derive(Debug, Parser)]
 #[command(name = "mesh-host", version, after_help = EXAMPLES, max_term_width = 110)]
 struct Arguments {
-    /// What to log, e.g. `info`, `debug`, `mesh_host=trace`.
-    #[arg(long, env = "MESH_LOG", default_value = "info,lapin=off", global = true, value_name = "FILTER")]
-    log: String,
+    /// What to log, e.g. `info`, `debug`, `mesh_host=trace`; what `run` does, and errors of other commands, where not given.
+    #[arg(long, env = "MESH_LOG", global = true, value_name = "FILTER")]
+    log: Option<String>,
     /// Another root than `/` for everything the host reads and writes. For tests.
     #[arg(long, env = "MESH_HOST_ROOT", default_value = "/", global = true, hide = true)]
     root: std::path::PathBuf,
@@ -79,7 +79,8 @@ pub fn main() -> ExitCode {
             return if error.use_stderr() { Exit::Usage.into() } else { ExitCode::SUCCESS };
         }
     };
-    let filter = match log.parse::<EnvFilter>() {
+    let usual = if matches!(command, Command::Run) { "info,lapin=off" } else { "error,lapin=off" };
+    let filter = match log.as_deref().unwrap_or(usual).parse::<EnvFilter>() {
         Ok(filter) => filter,
         Err(error) => return output::end(Err(Ended::new(Exit::Usage, format!("read --log: {error}")))),
     };
@@ -88,7 +89,7 @@ pub fn main() -> ExitCode {
     if std::env::var_os("JOURNAL_STREAM").is_some() {
         to_stderr.without_time().with_ansi(false).init();
     } else {
-        to_stderr.init();
+        to_stderr.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).init();
     }
     let paths = Paths::under(root);
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {

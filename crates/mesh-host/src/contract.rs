@@ -396,3 +396,27 @@ async fn many_units_cost_one_reload() {
     converge(&bench, folder.path(), &format!("[{}]", units.join(",")), "ten units").await;
     assert_eq!(bench.world.reloads.get(), 1);
 }
+
+#[tokio::test]
+async fn what_does_not_stay_as_declared_is_tried_ever_more_rarely_and_told_so() {
+    let (bench, folder) = (Bench::without_engine(), folder());
+    let mut host = host(&bench, folder.path()).await;
+    host.carry(resources(UNIT_ONE), &mut |_, _, _| {}).await.expect("carried");
+    let mut repairs = 0;
+    // A minute of a unit that ends at once, looked at every second.
+    for _ in 0..60 {
+        bench.world.units.borrow_mut().get_mut("hello.service").expect("the unit").active = false;
+        bench.world.now.set(bench.world.now.get() + 1);
+        let outcome = host.round(&mut |_, _, _| {}).await.expect("a round");
+        repairs += outcome.drifted;
+        let failed = outcome.failed.values().next().map(ToString::to_string);
+        assert_eq!(failed.is_some(), outcome.again_in.is_some());
+        assert!(
+            failed.is_none_or(|why| why == "it does not stay as declared (tried again, ever more rarely)")
+        );
+    }
+    assert!((4..=8).contains(&repairs), "{repairs} repairs in a minute");
+    // Declared otherwise, it is tried at once.
+    let outcome = host.carry(resources(UNIT_TWO), &mut |_, _, _| {}).await.expect("carried");
+    assert!(outcome.failed.is_empty(), "{outcome:?}");
+}

@@ -13,7 +13,7 @@ use crate::{
     ledger::{Folder, Ledger, Lock, Memory, Origin, Record},
     machine::Machine,
     paths::Paths,
-    reconcile::{self, Declared, Desired, Outcome, Plan, Progress},
+    reconcile::{self, Declared, Desired, Outcome, Patience, Plan, Progress},
 };
 
 /// Numbers of reports are taken in batches, so that a report costs no sync.
@@ -31,6 +31,7 @@ pub struct Host {
     /// Why the last declaration that arrived was refused whole.
     refused: String,
     outcome: Outcome,
+    patience: Patience,
     next_report: u64,
 }
 
@@ -67,6 +68,7 @@ impl Host {
             assigned: None,
             refused: String::new(),
             outcome: Outcome::default(),
+            patience: Patience::default(),
             next_report: 0,
         };
         host.begin_counting()?;
@@ -187,7 +189,8 @@ impl Host {
             return Err(Failure::new(format!("the ledger cannot be read, so nothing is applied: {reason}")));
         }
         let desired = desired(&self.carried, self.assigned.as_ref(), self.now());
-        let outcome = reconcile::round(&self.machine, &mut self.ledger, desired, progress).await?;
+        let outcome =
+            reconcile::round(&self.machine, &mut self.ledger, desired, &mut self.patience, progress).await?;
         for (key @ (origin, id), why) in &outcome.failed {
             if self.outcome.failed.get(key) != Some(why) {
                 tracing::warn!(%origin, id, %why, "failed");
@@ -219,7 +222,8 @@ impl Host {
             self.carried.clear();
         }
         let desired = Desired { carried: &self.carried, assigned: Some(&[]), stale: false, now: self.now() };
-        self.outcome = reconcile::round(&self.machine, &mut self.ledger, desired, progress).await?;
+        self.outcome =
+            reconcile::round(&self.machine, &mut self.ledger, desired, &mut self.patience, progress).await?;
         drop(held);
         Ok(&self.outcome)
     }

@@ -8,11 +8,17 @@ pub mod facts;
 pub mod fake;
 pub mod files;
 pub mod packages;
+pub mod process;
 pub mod routes;
 pub mod units;
 pub mod watch;
 
-use std::{path::PathBuf, rc::Rc};
+use std::{
+    path::PathBuf,
+    rc::Rc,
+    sync::OnceLock,
+    time::{Duration, Instant},
+};
 
 use crate::paths::Paths;
 
@@ -51,6 +57,12 @@ impl Machine {
 pub trait Clock {
     /// Seconds since 1970-01-01 UTC.
     fn now(&self) -> i64;
+
+    /// Time that only goes on, from some beginning.
+    fn elapsed(&self) -> Duration {
+        static BEGAN: OnceLock<Instant> = OnceLock::new();
+        BEGAN.get_or_init(Instant::now).elapsed()
+    }
 }
 
 /// The machine's own clock.

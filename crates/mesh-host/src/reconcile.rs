@@ -6,14 +6,19 @@
 
 pub mod claims;
 pub mod order;
+mod patience;
 mod plan;
 mod prepare;
 mod round;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use mesh_ids::ResourceId;
 use mesh_wire::{Resource, Spec, UnreadableResource};
+pub use patience::{NotYet, Patience};
 pub use plan::{Plan, Planned, plan};
 pub use round::round;
 
@@ -58,6 +63,8 @@ pub struct Outcome {
     pub steps: usize,
     /// How many of the resources had drifted.
     pub drifted: usize,
+    /// When something is tried again that did not stay as declared, from now on.
+    pub again_in: Option<Duration>,
 }
 
 /// Hears of every step before it is taken.

@@ -84,6 +84,7 @@ pub async fn run(
         shown: None,
         facts: Facts::default(),
         tokens: BURST,
+        again: None,
     };
     tasks
         .run_until(async {
@@ -139,6 +140,8 @@ struct Daemon {
     facts: Facts,
     /// How many rounds may follow at once.
     tokens: u32,
+    /// When something is tried again that did not stay as declared.
+    again: Option<Instant>,
 }
 
 impl Daemon {
@@ -151,7 +154,8 @@ impl Daemon {
         let mut next = Instant::now() + period();
         let mut due: Option<(Instant, &str)> = None;
         loop {
-            let at = due.filter(|_| self.tokens > 0).map_or(next, |(at, _)| at.min(next));
+            let soonest = self.again.map_or(next, |again| again.min(next));
+            let at = due.filter(|_| self.tokens > 0).map_or(soonest, |(at, _)| at.min(soonest));
             tokio::select! {
                 biased;
                 said = self.link.from_link.recv(), if !self.link.from_link.is_closed() => {
@@ -211,6 +215,7 @@ impl Daemon {
             Ok(outcome) => {
                 let (steps, failed) = (outcome.steps, outcome.failed.len());
                 self.trouble.clear();
+                self.again = outcome.again_in.map(|wait| began + began.elapsed() + wait);
                 let took_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
                 if steps > 0 {
                     tracing::info!(reason, steps, failed, took_ms, "round");

@@ -5,7 +5,13 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::{Ended, Exit, output::print, resources, trust};
-use crate::{failure::Failure, host::Host, machine::Machine, paths::Paths};
+use crate::{
+    failure::Failure,
+    host::Host,
+    machine::{Machine, process},
+    paths::Paths,
+    status::Status,
+};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -42,8 +48,13 @@ impl Apply {
             ));
         }
         let resources = declared.into_iter().flatten().collect();
-        let mut host = Host::open(paths, Machine::real(paths), None).await?;
+        let machine = Machine::real(paths);
+        let mut host = Host::open(paths, machine.clone(), None).await?;
         let outcome = host.carry(resources, &mut |_, id, step| print(format_args!("{id}: {step}"))).await?;
+        if let Ok(Some(daemon)) = Status::read(&machine) {
+            // So that its status is of what is declared now.
+            process::wake(daemon.process);
+        }
         if outcome.failed.is_empty() {
             print(match outcome.steps {
                 0 => format!("no change: all {} resources are as declared", outcome.applied.len()),

@@ -105,7 +105,7 @@ fn finish(node: &NodeName, raised: &Raised, json: bool) {
     };
     print(format_args!("\n{node} runs the mesh: {resources} resources as the bundle says, {changed}."));
     print(format_args!(
-        "\nTo log in, on this machine or another that reaches {api}:\n  mesh context import < {context}\n\
+        "\nTo log in, on this machine or another that reaches {api}:\n  mesh context add {context}\n\
          The file holds the administrator's token: whoever reads it may do everything.\n\nNext:\n  mesh node list\n  \
          mesh node invite node-2"
     ));

@@ -5,17 +5,11 @@ use std::path::Path;
 use mesh_wire::LocalDeclaration;
 
 use super::{Ended, Exit};
-use crate::reconcile::Declared;
+use crate::{machine::files::read_input, reconcile::Declared};
 
 /// The resources of a file, or of stdin where it is `-`.
 pub(super) fn read(file: &Path) -> Result<Vec<Declared>, Ended> {
-    let bytes = if file == Path::new("-") {
-        let mut bytes = Vec::new();
-        std::io::Read::read_to_end(&mut std::io::stdin(), &mut bytes).map(|_| bytes)
-    } else {
-        std::fs::read(file)
-    };
-    let bytes = bytes.map_err(|error| {
+    let bytes = read_input(file).map_err(|error| {
         let exit = if error.kind() == std::io::ErrorKind::NotFound { Exit::NotFound } else { Exit::Failed };
         Ended::new(exit, format!("read {}: {error}", file.display()))
     })?;

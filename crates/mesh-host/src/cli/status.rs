@@ -6,7 +6,12 @@ use clap::Args;
 use comfy_table::{Table, presets::NOTHING};
 
 use super::{Ended, Exit, output::print};
-use crate::{machine::Machine, paths::Paths, report::LinkState, status};
+use crate::{
+    machine::{Machine, process::is_there},
+    paths::Paths,
+    report::LinkState,
+    status,
+};
 
 #[derive(Debug, Args)]
 pub(super) struct Status {
@@ -18,7 +23,7 @@ pub(super) struct Status {
 impl Status {
     pub(super) fn run(self, paths: &Paths) -> Result<Exit, Ended> {
         let machine = Machine::real(paths);
-        let status = status::Status::read(&machine)?.filter(runs);
+        let status = status::Status::read(&machine)?.filter(|status| is_there(status.process));
         let Some(status) = status else {
             let why = "mesh-host does not run here: 'systemctl status mesh-host', 'journalctl -u mesh-host'";
             return Err(Ended::new(Exit::Unreachable, why));
@@ -32,14 +37,6 @@ impl Status {
         let failing = !status.trouble.is_empty() || status.resources.iter().any(|resource| !resource.applied);
         Ok(if failing { Exit::Failed } else { Exit::Done })
     }
-}
-
-/// Whether the process that wrote it is there.
-fn runs(status: &status::Status) -> bool {
-    let process = i32::try_from(status.process).ok().and_then(rustix::process::Pid::from_raw);
-    process.is_some_and(|process| {
-        !matches!(rustix::process::test_kill_process(process), Err(rustix::io::Errno::SRCH))
-    })
 }
 
 fn show(status: &status::Status, now: i64) {
@@ -73,7 +70,7 @@ fn show(status: &status::Status, now: i64) {
             print(format_args!("{name:<13}{words}"));
         }
     }
-    if status.undelivered_drift > 0 {
+    if status.undelivered_drift > 0 && status.node.is_some() {
         print(format_args!("undelivered  {} repairs to be reported", status.undelivered_drift));
     }
     if status.resources.is_empty() {

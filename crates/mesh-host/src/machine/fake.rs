@@ -186,4 +186,8 @@ impl Clock for Doors {
     fn now(&self) -> i64 {
         self.0.now.get()
     }
+
+    fn elapsed(&self) -> std::time::Duration {
+        std::time::Duration::from_secs(u64::try_from(self.0.now.get()).unwrap_or(0))
+    }
 }

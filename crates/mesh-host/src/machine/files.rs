@@ -113,6 +113,16 @@ pub trait Files {
     fn forget_kept_but(&self, needed: &[Digest]) -> Result<(), Failure>;
 }
 
+/// What a person named to be read: a file, or stdin where it is `-`.
+pub fn read_input(path: &std::path::Path) -> std::io::Result<Vec<u8>> {
+    if path == std::path::Path::new("-") {
+        let mut bytes = Vec::new();
+        std::io::Read::read_to_end(&mut std::io::stdin(), &mut bytes).map(|_| bytes)
+    } else {
+        std::fs::read(path)
+    }
+}
+
 /// One act on files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FileStep {

@@ -6,7 +6,7 @@ use mesh_ids::ResourceId;
 use mesh_wire::{Drift, Resource, Spec};
 
 use super::{
-    Declared, Desired, Outcome, Progress,
+    Declared, Desired, NotYet, Outcome, Patience, Progress,
     claims::{Claimant, clashes},
     order::{order, waits_for},
     prepare::{Prepared, Scope, is_same_thing, prepare, prepare_removal},
@@ -116,6 +116,7 @@ pub async fn round(
     machine: &Machine,
     ledger: &mut Ledger,
     desired: Desired<'_>,
+    patience: &mut Patience,
     progress: Progress<'_>,
 ) -> Result<Outcome, Failure> {
     machine.units.new_round();
@@ -123,12 +124,13 @@ pub async fn round(
     let wanted_packages = desired.packages();
     let scope = Scope { machine, wanted_packages: &wanted_packages };
     let mut round =
-        Round { scope, ledger, desired, progress, outcome: Outcome::default(), reload_due: false };
+        Round { scope, ledger, desired, patience, progress, outcome: Outcome::default(), reload_due: false };
     round.remove_all().await?;
     let lists =
         [(Origin::Carried, desired.carried), (Origin::Assigned, desired.assigned.unwrap_or_default())];
     let (todo, failed) = sequence(&lists, round.ledger.memory());
     round.outcome.failed.extend(failed);
+    round.patience.forget_old(machine.clock.elapsed());
     let mut rest = todo.as_slice();
     while !rest.is_empty() {
         rest = round.apply_some(rest).await?;
@@ -142,6 +144,7 @@ struct Round<'a> {
     scope: Scope<'a>,
     ledger: &'a mut Ledger,
     desired: Desired<'a>,
+    patience: &'a mut Patience,
     progress: Progress<'a>,
     outcome: Outcome,
     /// Whether systemd has to read its unit files again before the next unit is started.
@@ -265,6 +268,16 @@ impl<'a> Round<'a> {
                         taken -= 1;
                         break;
                     }
+                    let now = self.scope.machine.clock.elapsed();
+                    if let Err(NotYet { why, wait }) =
+                        self.patience.may_try(next.origin, next.resource, &prepared.seen, now)
+                    {
+                        self.outcome.again_in =
+                            Some(self.outcome.again_in.map_or(wait, |other| other.min(wait)));
+                        self.fail(&key, why);
+                        continue;
+                    }
+                    self.patience.tried(next.origin, next.resource, &prepared.seen, now);
                     self.intend(next, &prepared)?;
                     jobs.push(Job { todo: *next, rank, prepared, failed: None });
                     if rank == Rank::Alone {
@@ -469,6 +482,7 @@ impl<'a> Round<'a> {
             None => self.complete(&todo).await.err(),
         };
         if let Some(why) = failed {
+            self.patience.failed(key.0, &key.1, &why);
             self.fail(&key, why);
             return Ok(());
         }
