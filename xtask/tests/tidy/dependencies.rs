@@ -137,6 +137,9 @@ const UNWANTED_IN: &[(&str, &[&str])] = &[
     ("xtask", &["tokio", "sqlx", "lapin", "axum", "reqwest"]),
 ];
 
+/// Crates whose tests use a crate that stands beside them: the control plane is tried with the client people use.
+const TESTED_WITH: &[(&str, &str)] = &[("mesh-control", "mesh-client")];
+
 fn all() -> impl Iterator<Item = &'static Row> {
     [VOCABULARY, MECHANISMS, CONTEXTS, PROGRAMS, AROUND].into_iter().flatten()
 }
@@ -165,7 +168,8 @@ fn complaints_about(path: &str, text: &str) -> Vec<String> {
     let used = named(&manifest, &["dependencies"]);
     let used_by_tests = named(&manifest, &["dev-dependencies", "build-dependencies"]);
     for other in used.union(&used_by_tests).filter(|other| all().any(|(row, _)| row == other)) {
-        let for_tests_only = other == "mesh-testkit" && !used.contains(other);
+        let for_tests_only = !used.contains(other)
+            && (other == "mesh-testkit" || TESTED_WITH.contains(&(name, other.as_str())));
         if !allowed.contains(&&**other) && !for_tests_only {
             complaints.push(format!("{path}: {name} may not depend on {other}"));
         }
