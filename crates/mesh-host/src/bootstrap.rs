@@ -9,7 +9,11 @@ mod engine;
 mod given;
 mod secrets;
 
-use std::{net::IpAddr, path::PathBuf, time::Duration};
+use std::{
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    path::PathBuf,
+    time::Duration,
+};
 
 use mesh_bundle::{Bundle, bundle::CarriedResource};
 use mesh_ids::{NodeName, ResourceId};
@@ -32,6 +36,8 @@ use crate::{
 
 /// The port of the interface inside its container.
 const API_PORT: u16 = 8443;
+/// The port of the broker inside its container.
+const BROKER_PORT: u16 = 5671;
 /// How long the control plane may take from the start of its container to its first answer.
 const SERVE_WITHIN: Duration = Duration::from_secs(90);
 const ASK_EVERY: Duration = Duration::from_millis(250);
@@ -137,17 +143,18 @@ pub async fn bootstrap(
     let (steps, count) = raise(&mut host, resources, tell).await?;
 
     tell(Told::Stage("waiting for the control plane"));
-    let port = api_port(&bundle.resources);
+    let port = published(&bundle.resources, API_PORT);
     let api = Api::new(paths, port)?;
     serve(&api, &mut host).await?;
-    let reached = place.addresses().first().copied().unwrap_or(IpAddr::from([127, 0, 0, 1]));
-    let url = format!("https://{}", std::net::SocketAddr::new(reached, port));
+    let reached = place.addresses().first().copied().unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+    let url = format!("https://{}", SocketAddr::new(reached, port));
     let context = api.write_context(paths, &request.node, &url)?;
 
     let linked_now = LinkFile::read(paths)?.is_none();
     if linked_now {
         tell(Told::Stage("linking this node to its mesh"));
-        link(paths, machine, &api, &request.node, tell).await?;
+        let broker = SocketAddr::from((Ipv4Addr::LOCALHOST, published(&bundle.resources, BROKER_PORT)));
+        link(paths, machine, &api, &request.node, broker, tell).await?;
     }
     Ok(Raised { steps, resources: count, linked_now, api: url, context })
 }
@@ -249,6 +256,7 @@ async fn link(
     machine: &Machine,
     api: &Api,
     node: &NodeName,
+    broker: SocketAddr,
     tell: Tell<'_>,
 ) -> Result<(), BootstrapError> {
     // Kept until it is used: after a kill the very same token is tried, which the control plane takes for the same join.
@@ -261,7 +269,9 @@ async fn link(
             write_private(&kept, text.as_bytes())?;
             text
         };
-        let token: JoinToken = text.parse().during("read the invitation")?;
+        let mut token: JoinToken = text.parse().during("read the invitation")?;
+        // The broker is on this very machine, whatever addresses it may have some day.
+        token.brokers.insert(0, broker.to_string());
         let this = join::Machine {
             paths,
             facts: facts::facts(paths.root(), machine.engine.version().await),
@@ -282,10 +292,11 @@ async fn link(
     Ok(remove_private(&kept)?)
 }
 
-fn api_port(resources: &[CarriedResource]) -> u16 {
+/// The port of the machine behind which this port of a container is.
+fn published(resources: &[CarriedResource], inside: u16) -> u16 {
     let ports = resources.iter().filter_map(|carried| match &carried.resource.spec {
         Spec::Container(container) => Some(&container.ports),
         _ => None,
     });
-    ports.flatten().find(|port| port.container == API_PORT).map_or(API_PORT, |port| port.host)
+    ports.flatten().find(|port| port.container == inside).map_or(inside, |port| port.host)
 }
