@@ -163,7 +163,7 @@ impl Topology {
             seen.into_iter().map(|seen| (seen.name, seen.arguments)).collect();
         let mut made = 0;
         for (name, arguments) in &desired.queues {
-            if seen.get(name) != Some(arguments) {
+            if !seen.get(name).is_some_and(|seen| desired::is_same_queue(seen, arguments)) {
                 self.make_queue(name, arguments).await?;
                 made += 1;
             }

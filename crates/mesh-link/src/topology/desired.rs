@@ -150,6 +150,13 @@ impl Desired {
     }
 }
 
+/// Whether a queue with the seen arguments is the wanted one. RabbitMQ 4 shows the type that every queue has by itself.
+pub(super) fn is_same_queue(seen: &BTreeMap<String, Value>, wanted: &BTreeMap<String, Value>) -> bool {
+    let by_itself = |key: &str, value: &Value| key == "x-queue-type" && value == "classic";
+    let told = seen.iter().filter(|(key, value)| !by_itself(key, value));
+    told.eq(wanted.iter())
+}
+
 /// Whether an account is one that this topology makes and may remove.
 pub(super) fn is_our_account(name: &str) -> bool {
     name.starts_with(NODE_ACCOUNT) || name.starts_with(TOKEN_ACCOUNT)
@@ -180,6 +187,22 @@ mod tests {
         assert_eq!(permissions.write, r"^up\.node\-1\z");
         assert_eq!(permissions.read, r"^down\.node\-1\z");
         assert_eq!(desired.accounts.len(), 1);
+    }
+
+    #[test]
+    fn a_queue_is_the_same_with_the_type_it_has_by_itself_and_no_other() {
+        let wanted: BTreeMap<String, Value> = [("x-max-length".to_owned(), json!(8))].into();
+        let with = |key: &str, value: Value| {
+            let mut seen = wanted.clone();
+            seen.insert(key.to_owned(), value);
+            is_same_queue(&seen, &wanted)
+        };
+        assert!(is_same_queue(&wanted, &wanted));
+        assert!(with("x-queue-type", json!("classic")));
+        assert!(!with("x-queue-type", json!("quorum")));
+        assert!(!with("x-max-length", json!(9)));
+        assert!(!with("x-dead-letter-exchange", json!("up.node-2")));
+        assert!(!is_same_queue(&BTreeMap::new(), &wanted));
     }
 
     #[test]

