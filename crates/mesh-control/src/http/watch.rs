@@ -55,12 +55,13 @@ pub(super) async fn stream(
     after: After,
     list: Watched,
 ) -> Result<Sse<Events>, Failure> {
+    let end = api.history().end().await?;
     let after = match after.after {
         Some(text) => text.parse()?,
-        None => api.history().end().await?,
+        None => end,
     };
     let mut watcher = Watcher { caller, list, modules: BTreeMap::new(), api: api.clone() };
-    watcher.begin().await?;
+    watcher.begin(after == end).await?;
     let happenings = api.history().follow(after);
     let messages = stream::unfold((watcher, happenings), async |(mut watcher, mut happenings)| {
         let (cursor, happening) = match happenings.next().await? {
@@ -94,10 +95,16 @@ struct Watcher {
 
 impl Watcher {
     /// Refuses now rather than in the middle of the stream whom nothing may be shown.
-    async fn begin(&mut self) -> Result<(), Failure> {
+    /// Where nothing happened since the cursor, what is listed now is what the client has.
+    async fn begin(&mut self, nothing_since: bool) -> Result<(), Failure> {
         match self.list {
             Watched::Nodes => drop(self.api.inventory().nodes(&self.caller.0).await?),
-            Watched::Modules => drop(self.api.inventory().modules(&self.caller.0).await?),
+            Watched::Modules => {
+                let listed = self.listed().await?;
+                if nothing_since {
+                    self.modules = listed;
+                }
+            }
             Watched::Events => {}
         }
         Ok(())
@@ -131,10 +138,13 @@ impl Watcher {
         Ok(messages)
     }
 
-    async fn modules(&mut self, cursor: Cursor) -> Result<Vec<Result<Event, axum::Error>>, Failure> {
+    async fn listed(&self) -> Result<BTreeMap<ModuleName, ModuleView>, Failure> {
         let modules = self.api.inventory().modules(&self.caller.0).await?;
-        let modules: BTreeMap<ModuleName, ModuleView> =
-            modules.into_iter().map(|module| (module.name.clone(), view::module(module))).collect();
+        Ok(modules.into_iter().map(|module| (module.name.clone(), view::module(module))).collect())
+    }
+
+    async fn modules(&mut self, cursor: Cursor) -> Result<Vec<Result<Event, axum::Error>>, Failure> {
+        let modules = self.listed().await?;
         let removed = self.modules.keys().filter(|name| !modules.contains_key(*name));
         let mut messages: Vec<_> = removed.map(|name| message("module_removed", cursor, name)).collect();
         let changed = modules.iter().filter(|(name, module)| self.modules.get(*name) != Some(*module));

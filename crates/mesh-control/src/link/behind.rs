@@ -41,9 +41,17 @@ impl Behind {
         *known = Known { newest: None, offered: Some(Instant::now()) };
     }
 
-    /// The newest was looked up.
-    pub(super) fn learned(&mut self, node: &NodeName, newest: Option<Position>) {
-        self.nodes.entry(node.clone()).or_default().newest = newest;
+    /// When something was offered to the node last.
+    pub(super) fn last_offered(&self, node: &NodeName) -> Option<Instant> {
+        self.nodes.get(node)?.offered
+    }
+
+    /// The newest was looked up after `offered`; what was offered since is newer than what was found.
+    pub(super) fn learned(&mut self, node: &NodeName, newest: Option<Position>, offered: Option<Instant>) {
+        let known = self.nodes.entry(node.clone()).or_default();
+        if known.offered == offered {
+            known.newest = newest;
+        }
     }
 
     /// The node is no more.
@@ -81,13 +89,16 @@ mod tests {
         let node: NodeName = "node-1".parse().unwrap();
         let mut behind = Behind::default();
         assert_eq!(behind.judge(&node, Some(at(1))), Judgement::LookUp, "nothing is known after a start");
-        behind.learned(&node, Some(at(1)));
+        let offered = behind.last_offered(&node);
+        behind.learned(&node, Some(at(1)), offered);
         assert_eq!(behind.judge(&node, Some(at(1))), Judgement::Fine);
         behind.offered(&node);
         assert_eq!(behind.judge(&node, Some(at(1))), Judgement::Fine, "on its way");
         tokio::time::advance(ON_ITS_WAY).await;
         assert_eq!(behind.judge(&node, Some(at(1))), Judgement::LookUp, "it should have arrived");
-        behind.learned(&node, Some(at(2)));
+        let offered = behind.last_offered(&node);
+        behind.learned(&node, Some(at(2)), offered);
+        behind.learned(&node, Some(at(1)), None);
         assert_eq!(behind.judge(&node, Some(at(1))), Judgement::LookUp);
         assert_eq!(behind.judge(&node, Some(at(2))), Judgement::Fine);
         assert_eq!(behind.judge(&node, None), Judgement::LookUp, "a node that lost its ledger");

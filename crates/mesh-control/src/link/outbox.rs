@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mesh_ids::NodeName;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use super::behind::Behind;
 
@@ -26,7 +27,22 @@ struct Inner {
 impl Outbox {
     /// Puts a node's newest declaration in the place of any older one.
     pub(super) fn put(&self, node: &NodeName, frame: Arc<[u8]>) {
-        self.behind().offered(node);
+        let mut behind = self.behind();
+        behind.offered(node);
+        self.insert(node, frame);
+    }
+
+    /// Offers again what was looked up after `offered`, unless something newer was put meanwhile.
+    pub(super) fn offer_again(&self, node: &NodeName, frame: Arc<[u8]>, offered: Option<Instant>) {
+        let mut behind = self.behind();
+        if behind.last_offered(node) == offered {
+            behind.offered(node);
+            self.insert(node, frame);
+        }
+    }
+
+    /// Called while who is behind is locked, so that nothing older is put over something newer.
+    fn insert(&self, node: &NodeName, frame: Arc<[u8]>) {
         let mut inner = self.lock();
         if inner.newest.insert(node.clone(), frame).is_none() {
             inner.turn.push_back(node.clone());

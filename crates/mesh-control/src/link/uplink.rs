@@ -75,6 +75,11 @@ impl<D: Directory, S: StatementSink> Uplink<D, S> {
                 while let Err(error) = self.sink.report(report.clone()).await {
                     self.complain("a report", &error);
                     tokio::time::sleep(AGAIN).await;
+                    // One of a node that was removed meanwhile can never be written, and must not hold up the others'.
+                    if matches!(self.directory.key(&report.node).await, Ok(None)) {
+                        keys.remove(&report.node);
+                        break;
+                    }
                 }
                 self.counts.take(1);
             }
@@ -172,14 +177,16 @@ impl<D: Directory, S: StatementSink> Uplink<D, S> {
         if self.outbox.behind().judge(&alive.node, alive.accepted) == Judgement::Fine {
             return;
         }
+        let offered = self.outbox.behind().last_offered(&alive.node);
         match self.directory.newest(&alive.node).await {
             Ok(newest) => {
                 let position = newest.as_ref().map(|newest| newest.position);
                 if let Some(newest) = newest.filter(|newest| alive.accepted < Some(newest.position)) {
                     tracing::info!(node = %alive.node, position = %newest.position, "a node is behind and is sent its newest declaration again");
-                    self.outbox.put(&alive.node, newest.frame);
+                    self.outbox.offer_again(&alive.node, newest.frame, offered);
+                } else {
+                    self.outbox.behind().learned(&alive.node, position, offered);
                 }
-                self.outbox.behind().learned(&alive.node, position);
             }
             Err(error) => self.complain("the newest declaration of a node", &error),
         }

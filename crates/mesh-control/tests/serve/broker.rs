@@ -15,7 +15,7 @@ use serde_json::json;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 const TOKEN: &str = "token-of-the-administrator-of-a-test";
 
 /// A control plane, and what it runs on.
@@ -79,7 +79,9 @@ impl Mesh {
     async fn serve(&self) -> Served {
         let (settings, environment) = (self.settings(), self.environment());
         let (tell, told) = oneshot::channel();
-        let served = move |address| drop(tell.send(address));
+        let served = move |address| {
+            let _ = tell.send(address);
+        };
         let task = tokio::spawn(async move { serve::run(settings, &environment, served).await });
         let api = format!("https://{}", told.await.unwrap());
         let client = |token: &str| Context {

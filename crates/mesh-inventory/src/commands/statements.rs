@@ -90,7 +90,9 @@ impl Inventory {
                 .into_iter()
                 .filter(|leaving| {
                     let told = leaving.assignment.position;
-                    report.refused.is_empty() && told.is_some() && report.position >= told
+                    // What could not be removed is still there, and so is its module.
+                    let remains = report.failed.keys().any(|id| is_of(&leaving.module, id));
+                    report.refused.is_empty() && told.is_some() && report.position >= told && !remains
                 })
                 .map(|leaving| leaving.module)
                 .collect();
@@ -121,6 +123,11 @@ impl Inventory {
     pub(crate) fn no_such_node(node: &NodeName) -> Error {
         Refusal::NoSuchNode { node: node.clone() }.into()
     }
+}
+
+/// Whether the resource of this id belongs to the module.
+fn is_of(module: &ModuleName, id: &str) -> bool {
+    id.parse().is_ok_and(|id| mesh_manifest::owner_of(&id).as_ref() == Some(module))
 }
 
 /// The report without the one character that PostgreSQL keeps in no text. What a node says is not to be trusted, not
