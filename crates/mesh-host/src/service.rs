@@ -63,6 +63,7 @@ pub async fn remove(machine: &Machine) -> Result<(), Failure> {
     }
     if machine.files.look(UNIT_PATH)? != Found::Nothing {
         machine.files.remove_file(UNIT_PATH).map_err(|e| e.during(UNIT_PATH))?;
+        machine.files.settle()?;
         machine.units.reload().await?;
     }
     Ok(())

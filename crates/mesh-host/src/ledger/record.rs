@@ -4,7 +4,8 @@ use std::{collections::BTreeMap, fmt, str::FromStr as _};
 
 use mesh_ids::{Digest, Position, ResourceId};
 use mesh_wire::{Drift, Resource, Signed};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
 
 /// Who put a resource on the machine. Neither removes the other's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -31,6 +32,7 @@ pub struct Entry {
     /// Whose it is.
     pub origin: Origin,
     /// What is, or is being, applied.
+    #[serde(deserialize_with = "resource")]
     pub resource: Resource,
     /// Whether that is complete: not so from before the first step until after the last one.
     pub complete: bool,
@@ -67,6 +69,7 @@ pub enum Record {
     /// What the machine carries.
     Carried {
         /// All of it, in order.
+        #[serde(deserialize_with = "resources")]
         resources: Vec<Resource>,
     },
     /// A resource is about to be touched, or removed.
@@ -110,6 +113,20 @@ pub enum Record {
         #[serde(default)]
         floor: i64,
     },
+}
+
+/// Reads a resource from its own text. Its own way of reading, which is for every format, takes twice the time, and the
+/// ledger is read whole whenever the host starts.
+fn resource<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Resource, D::Error> {
+    read_resource(&Box::<RawValue>::deserialize(deserializer)?)
+}
+
+fn resources<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Resource>, D::Error> {
+    Vec::<Box<RawValue>>::deserialize(deserializer)?.iter().map(|raw| read_resource(raw)).collect()
+}
+
+fn read_resource<E: serde::de::Error>(raw: &RawValue) -> Result<Resource, E> {
+    Resource::read(raw.get(), 0).map_err(|error| E::custom(format!("{}: {}", error.id, error.reason)))
 }
 
 /// The position in a frame, without judging it: only for a ledger that cannot be read.

@@ -101,10 +101,13 @@ pub trait Files {
     fn set_meta(&self, path: &str, meta: &Meta) -> Result<(), Failure>;
     /// Makes a directory whose parent exists.
     fn make_directory(&self, path: &str, meta: &Meta) -> Result<(), Failure>;
-    /// Removes a regular file; one that is not there is removed.
+    /// Removes a regular file; one that is not there is removed. Durable after the next [`Files::settle`].
     fn remove_file(&self, path: &str) -> Result<(), Failure>;
-    /// Removes an empty directory; one that is not there is removed, one that is not empty stays.
+    /// Removes an empty directory; one that is not there is removed, one that is not empty stays. Durable after the next
+    /// [`Files::settle`].
     fn remove_directory(&self, path: &str) -> Result<(), Failure>;
+    /// Makes every removal durable, all together.
+    fn settle(&self) -> Result<(), Failure>;
     /// Keeps a copy of a regular file, durably, under the digest of its content.
     fn keep(&self, path: &str) -> Result<Digest, Failure>;
     /// What was kept under this digest.

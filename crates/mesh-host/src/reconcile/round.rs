@@ -181,35 +181,10 @@ impl Rank {
 
 impl<'a> Round<'a> {
     async fn remove_all(&mut self) -> Result<(), Failure> {
-        // What is gone once systemd has read its unit files again.
-        let mut unread: Vec<Key> = Vec::new();
-        let mut stuck: Vec<Entry> = Vec::new();
-        for key in removals(self.ledger.memory(), &self.desired) {
-            let entry = self.ledger.memory().entries[&key].clone();
-            let removed = if self.desired.stale && key.0 == Origin::Assigned {
-                Err(Failure::new(STALE))
-            } else if let Some(first) = stuck.iter().find(|stuck| rests_on(stuck, &entry)) {
-                Err(Failure::new(format!("{} has to be removed first", first.resource.id)))
-            } else {
-                self.remove(&key, &entry).await?
-            };
-            match removed {
-                Ok(()) if self.reload_due => unread.push(key),
-                Ok(()) => self.forget(&key)?,
-                Err(why) => {
-                    self.fail(&key, why.during("remove it"));
-                    stuck.push(entry);
-                }
-            }
+        let keys = removals(self.ledger.memory(), &self.desired);
+        if !keys.is_empty() {
+            self.remove_each(keys).await?;
         }
-        let reloaded = self.reload_if_due().await;
-        for key in unread {
-            match &reloaded {
-                Ok(()) => self.forget(&key)?,
-                Err(why) => self.fail(&key, why.clone().during("remove it")),
-            }
-        }
-        self.ledger.commit()?;
         let needed = self.ledger.memory().digests();
         if let Err(why) = self.scope.machine.files.forget_kept_but(&needed) {
             tracing::warn!(%why, "what was kept and is no longer needed could not be removed");
@@ -217,26 +192,53 @@ impl<'a> Round<'a> {
         Ok(())
     }
 
-    fn forget(&mut self, key: &Key) -> Result<(), Failure> {
-        self.ledger.write([Record::Removed { origin: key.0, id: key.1.clone() }])
-    }
-
-    /// Takes a resource off the machine. The ledger has it until [`Self::forget`].
-    async fn remove(&mut self, key: &Key, entry: &Entry) -> Result<Result<(), Failure>, Failure> {
-        let steps = match prepare_removal(self.scope, entry).await {
-            Ok(steps) => steps,
-            Err(why) => return Ok(Err(why)),
-        };
-        if entry.complete && !steps.is_empty() {
-            self.ledger.write([Record::Entry(Box::new(Entry { complete: false, ..entry.clone() }))])?;
-            self.ledger.commit()?;
-        }
-        for step in &steps {
-            if let Err(why) = self.take(key, step).await {
-                return Ok(Err(why));
+    async fn remove_each(&mut self, keys: Vec<Key>) -> Result<(), Failure> {
+        let is_stale = |key: &Key| self.desired.stale && key.0 == Origin::Assigned;
+        let entries: Vec<Entry> = keys.iter().map(|key| self.ledger.memory().entries[key].clone()).collect();
+        let intended: Vec<Record> = (keys.iter().zip(&entries))
+            .filter(|(key, entry)| entry.complete && !is_stale(key))
+            .map(|(_, entry)| Record::Entry(Box::new(Entry { complete: false, ..entry.clone() })))
+            .collect();
+        self.ledger.write(intended)?;
+        self.ledger.commit()?;
+        let mut removed: Vec<Key> = Vec::new();
+        let mut stuck: Vec<Entry> = Vec::new();
+        for (key, entry) in keys.into_iter().zip(entries) {
+            let outcome = if self.desired.stale && key.0 == Origin::Assigned {
+                Err(Failure::new(STALE))
+            } else if let Some(first) = stuck.iter().find(|stuck| rests_on(stuck, &entry)) {
+                Err(Failure::new(format!("{} has to be removed first", first.resource.id)))
+            } else {
+                self.remove(&key, &entry).await
+            };
+            match outcome {
+                Ok(()) => removed.push(key),
+                Err(why) => {
+                    self.fail(&key, why.during("remove it"));
+                    stuck.push(entry);
+                }
             }
         }
-        Ok(Ok(()))
+        // Only what is durable, and what systemd has heard of, is forgotten.
+        let settled = match self.scope.machine.files.settle() {
+            Ok(()) => self.reload_if_due().await,
+            Err(why) => Err(why),
+        };
+        for key in removed {
+            match &settled {
+                Ok(()) => self.ledger.write([Record::Removed { origin: key.0, id: key.1 }])?,
+                Err(why) => self.fail(&key, why.clone().during("remove it")),
+            }
+        }
+        self.ledger.commit()
+    }
+
+    /// Takes a resource off the machine. The ledger has it still.
+    async fn remove(&mut self, key: &Key, entry: &Entry) -> Result<(), Failure> {
+        for step in &prepare_removal(self.scope, entry).await? {
+            self.take(key, step).await?;
+        }
+        Ok(())
     }
 
     /// Applies the first of these, and with it as many as can be taken together; returns the others.

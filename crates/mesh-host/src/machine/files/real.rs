@@ -5,7 +5,7 @@
 
 use std::{
     cell::RefCell,
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     fs::{self, File, Metadata, OpenOptions},
     io::{self, Read as _, Write as _},
     os::{
@@ -44,6 +44,8 @@ pub struct RealFiles {
     users: RefCell<Names>,
     groups: RefCell<Names>,
     digests: RefCell<HashMap<String, (Stamp, Digest)>>,
+    /// Folders out of which something was removed that is not durable yet.
+    unsettled: RefCell<BTreeSet<PathBuf>>,
 }
 
 type Stamp = (u64, u64, u64, i64, i64, i64, i64);
@@ -61,6 +63,7 @@ impl RealFiles {
             users: RefCell::new(Names::new(&root.join("etc/passwd"))),
             groups: RefCell::new(Names::new(&root.join("etc/group"))),
             digests: RefCell::default(),
+            unsettled: RefCell::default(),
         }
     }
 
@@ -90,9 +93,9 @@ impl RealFiles {
             return Ok(digest.clone());
         }
         let mut file = open(at)?;
-        let before = file.metadata()?;
         let mut hash = Sha256::new();
-        let mut buffer = vec![0; 64 * 1024];
+        let mut buffer =
+            vec![0; usize::try_from(seen.size() + 1).unwrap_or(usize::MAX).clamp(512, 64 * 1024)];
         loop {
             match file.read(&mut buffer)? {
                 0 => break,
@@ -100,8 +103,9 @@ impl RealFiles {
             }
         }
         let digest = Digest::of_sha256(hash.finalize().into());
-        if stamp(&before) == stamp(&file.metadata()?) && is_settled(&before) {
-            self.digests.borrow_mut().insert(path.to_owned(), (stamp(&before), digest.clone()));
+        // What was seen before it was opened is what was read, if it is still the same now.
+        if stamp(seen) == stamp(&file.metadata()?) && is_settled(seen) {
+            self.digests.borrow_mut().insert(path.to_owned(), (stamp(seen), digest.clone()));
         }
         Ok(digest)
     }
@@ -143,11 +147,15 @@ fn name_beside(place: &Path) -> String {
 }
 
 fn stage_at(beside: &Path, write: &Write, (user, group): (Uid, Gid)) -> io::Result<File> {
-    match fs::remove_file(beside) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(beside)?;
+    let make = || OpenOptions::new().write(true).create_new(true).mode(0o600).open(beside);
+    let mut file = match make() {
+        // What a kill left.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            fs::remove_file(beside)?;
+            make()?
+        }
+        opened => opened?,
+    };
     file.write_all(write.content.bytes())?;
     // The owner first: changing it clears the set-user-ID bit.
     rustix::fs::fchown(&file, Some(user), Some(group))?;
@@ -294,16 +302,38 @@ impl Files for RealFiles {
             Ok(_) => {}
         }
         fs::remove_file(&at).during("remove it")?;
-        at.parent().map_or(Ok(()), sync_folder).during("make it durable")
+        self.unsettled.borrow_mut().extend(at.parent().map(Path::to_owned));
+        Ok(())
     }
 
     fn remove_directory(&self, path: &str) -> Result<(), Failure> {
         let at = self.at(path);
         match rustix::fs::rmdir(&at) {
-            Ok(()) => at.parent().map_or(Ok(()), sync_folder).during("make it durable"),
+            Ok(()) => {
+                self.unsettled.borrow_mut().extend(at.parent().map(Path::to_owned));
+                Ok(())
+            }
             Err(Errno::NOENT | Errno::NOTEMPTY | Errno::EXIST | Errno::BUSY) => Ok(()),
             Err(error) => Err(io::Error::from(error)).during("remove it"),
         }
+    }
+
+    fn settle(&self) -> Result<(), Failure> {
+        let settle = || {
+            let mut folders = Vec::new();
+            for folder in self.unsettled.borrow().iter() {
+                match File::open(folder) {
+                    Ok(opened) => folders.push((opened.metadata()?.dev(), opened)),
+                    // It was removed itself: the folder it was in is among them.
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            sync_all(folders.iter().map(|(device, folder)| (*device, folder)))
+        };
+        settle().during("make removals durable")?;
+        self.unsettled.borrow_mut().clear();
+        Ok(())
     }
 
     fn keep(&self, path: &str) -> Result<Digest, Failure> {
