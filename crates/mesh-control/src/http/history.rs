@@ -48,6 +48,9 @@ impl History {
         limit: u32,
     ) -> Result<(Vec<(Cursor, Happening)>, Cursor), ReadError> {
         let end = self.end().await?;
+        if let Some(after) = after {
+            self.check(after, end)?;
+        }
         let back =
             |position: RecordPosition| RecordPosition::new(position.get().saturating_sub(u64::from(limit)));
         let start = after.unwrap_or(Cursor { inventory: back(end.inventory), identity: back(end.identity) });
@@ -68,6 +71,19 @@ impl History {
         }
         let last = numbered.last().map_or(start, |(cursor, _)| *cursor);
         Ok((numbered, last))
+    }
+
+    /// Refuses a cursor that lies beyond a record's end: the store is older than what its holder has seen.
+    pub(super) fn check(&self, after: Cursor, end: Cursor) -> Result<(), ReadError> {
+        for (owner, after, end) in [
+            (self.inventory.owner(), after.inventory, end.inventory),
+            (self.identity.owner(), after.identity, end.identity),
+        ] {
+            if after > end {
+                return Err(ReadError::BeyondEnd { owner, after, end });
+            }
+        }
+        Ok(())
     }
 
     /// Every happening after the cursor, those to come included, without end.

@@ -60,6 +60,7 @@ pub(super) async fn stream(
         Some(text) => text.parse()?,
         None => end,
     };
+    api.history().check(after, end)?;
     let mut watcher = Watcher { caller, list, modules: BTreeMap::new(), api: api.clone() };
     watcher.begin(after == end).await?;
     let happenings = api.history().follow(after);
