@@ -19,7 +19,7 @@ use crate::wait_for;
 
 const SCRIPT: &str = include_str!("broker.sh");
 /// Seven seconds on a quiet machine; tests run on busy ones.
-const START_DEADLINE: Duration = Duration::from_secs(90);
+const START_DEADLINE: Duration = Duration::from_mins(4);
 const SERVER: &str = "/usr/lib/rabbitmq/bin/rabbitmq-server";
 
 /// A running RabbitMQ that belongs to one test.

@@ -204,7 +204,7 @@ impl Session for Beating {
 }
 
 #[tokio::test]
-async fn a_supervised_link_comes_back_after_a_crash_and_after_all_was_lost() {
+async fn a_supervised_link_comes_back_after_a_crash_and_after_its_account_was_lost() {
     let mut broker = Broker::start().await;
     topology(&broker).ensure_all(&[node("node-1")], &[]).await.unwrap();
     let supervisor = Supervisor::new(endpoint(&broker, "n-node-1", "node-1"), 1);
@@ -220,12 +220,11 @@ async fn a_supervised_link_comes_back_after_a_crash_and_after_all_was_lost() {
     hint.give();
     tokio::time::timeout(DEADLINE, beats.recv()).await.expect("no heartbeat after the restart").unwrap();
 
-    // The broker lost everything: refused until the control plane has made it again.
-    broker.crash();
-    broker.restart_empty().await;
+    // Its account is gone: refused until the control plane has made it again.
+    topology(&broker).remove_node(&"node-1".parse().unwrap()).await.unwrap();
     state.wait_for(|state| matches!(state, SupervisorState::Waiting { refused: true, .. })).await.unwrap();
     topology(&broker).ensure_all(&[node("node-1")], &[]).await.unwrap();
     while beats.try_recv().is_ok() {}
-    wait_for("a heartbeat", Duration::from_mins(1), async || beats.try_recv().is_ok()).await;
+    wait_for("a heartbeat", Duration::from_mins(5), async || beats.try_recv().is_ok()).await;
     running.abort();
 }
