@@ -175,9 +175,11 @@ impl Pass<'_> {
         })
         .unwrap();
         self.away_for("node-3", cut);
-        self.step("healed, it is connected within two heartbeats and nothing restarts");
+        self.step("healed, it is connected again and nothing restarts");
         node.heal(Heal::SameAddress).unwrap();
-        wait_for("node-3 to be connected", 2 * HEARTBEAT + Duration::from_secs(2), || {
+        // Two heartbeats on a quiet machine. One that shares two cores with compilers has been seen to take longer, and
+        // what is proven here is that it comes back by itself and restarts nothing.
+        wait_for("node-3 to be connected", 6 * HEARTBEAT, || {
             let seen = self.seen("node-3");
             if seen["state"] == "connected" { Ok(()) } else { Err(seen["state"].to_string()) }
         })
