@@ -15,7 +15,7 @@ use tracing_subscriber::EnvFilter;
 #[command(name = "mesh-control", version)]
 struct Cli {
     /// What is logged, e.g. `info,mesh_control=debug`
-    #[arg(long, global = true, env = "MESH_LOG", default_value = "info,lapin=warn")]
+    #[arg(long, global = true, env = "MESH_LOG", default_value = "info,lapin=off")]
     log: String,
     #[command(subcommand)]
     command: Command,

@@ -3,6 +3,9 @@
 //! It is told what to be by two origins that never touch each other's: what the machine *carries* and what the mesh
 //! *assigned*. Both are in the ledger, so a round needs nobody.
 
+#[cfg(test)]
+mod tests;
+
 use mesh_ids::{NodeName, Position};
 use mesh_wire::{Drift, Report, Resource, Spec};
 

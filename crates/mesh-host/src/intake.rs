@@ -135,52 +135,25 @@ pub fn accept(frame: &[u8], trust: &Trust, stored: Stored<'_>) -> Result<Accepte
 
 #[cfg(test)]
 mod tests {
-    use mesh_ids::{Epoch, Sequence};
     use mesh_seal::SigningKey;
 
     use super::*;
+    use crate::test_mesh::TestMesh;
 
-    struct Mesh {
-        declare: SigningKey,
-        trust: Trust,
+    fn mesh() -> TestMesh {
+        TestMesh::new()
     }
 
-    fn mesh() -> Mesh {
-        let (declare, node) = (SigningKey::from_seed(&[1; 32]), SigningKey::from_seed(&[2; 32]));
-        let trust = Trust {
-            mesh: "0123456789abcdef0123456789abcdef".parse().expect("a mesh"),
-            node: "node-1".parse().expect("a node"),
-            key: node.verifying_key().fingerprint(),
-            declare_keys: vec![declare.verifying_key()],
-        };
-        Mesh { declare, trust }
+    fn declaration(mesh: &TestMesh, generation: u64, sequence: u64) -> Declaration {
+        mesh.declaration(generation, sequence)
     }
 
-    fn declaration(trust: &Trust, generation: u64, sequence: u64) -> Declaration {
-        Declaration {
-            format: 1,
-            mesh: trust.mesh.clone(),
-            node: trust.node.clone(),
-            key: trust.key.clone(),
-            epoch: Epoch::new(1),
-            generation: Generation::new(generation),
-            sequence: Sequence::new(sequence),
-            issued: 1_900_000_000,
-            not_after: 1_900_100_000,
-            resources: Vec::new(),
-        }
+    trait Judge {
+        fn judge(&self, frame: &[u8]) -> Result<Accepted, Refusal>;
+        fn judge_after(&self, held: &[u8], frame: &[u8]) -> Result<Accepted, Refusal>;
     }
 
-    impl Mesh {
-        fn frame(&self, declaration: &Declaration) -> Vec<u8> {
-            let bytes = declaration.to_bytes().expect("JSON");
-            serde_json::to_vec(&Signed::new(bytes, &self.declare)).expect("JSON")
-        }
-
-        fn at(&self, generation: u64, sequence: u64) -> Vec<u8> {
-            self.frame(&declaration(&self.trust, generation, sequence))
-        }
-
+    impl Judge for TestMesh {
         fn judge(&self, frame: &[u8]) -> Result<Accepted, Refusal> {
             accept(frame, &self.trust, Stored::Nothing)
         }
@@ -195,7 +168,7 @@ mod tests {
     #[test]
     fn what_is_for_another_mesh_node_or_key_is_refused_though_the_signature_is_right() {
         let mesh = mesh();
-        let mut others = [(); 3].map(|()| declaration(&mesh.trust, 1, 1));
+        let mut others = [(); 3].map(|()| declaration(&mesh, 1, 1));
         others[0].mesh = "ffffffffffffffffffffffffffffffff".parse().expect("a mesh");
         others[1].node = "node-10".parse().expect("a node");
         others[2].key = SigningKey::from_seed(&[3; 32]).verifying_key().fingerprint();
@@ -223,7 +196,7 @@ mod tests {
     #[test]
     fn the_same_number_with_other_bytes_raises_an_alarm() {
         let mesh = mesh();
-        let mut other = declaration(&mesh.trust, 1, 1);
+        let mut other = declaration(&mesh, 1, 1);
         other.not_after += 1;
         let refusal = mesh.judge_after(&mesh.at(1, 1), &mesh.frame(&other)).expect_err("a fork");
         assert!(
@@ -235,7 +208,7 @@ mod tests {
     #[test]
     fn every_changed_bit_of_a_frame_is_refused() {
         let mesh = mesh();
-        let bytes = declaration(&mesh.trust, 1, 1).to_bytes().expect("JSON");
+        let bytes = declaration(&mesh, 1, 1).to_bytes().expect("JSON");
         let signed = Signed::new(bytes, &mesh.declare);
         for bit in 0..signed.declaration.len() * 8 {
             let mut changed = signed.clone();

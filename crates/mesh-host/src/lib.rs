@@ -28,4 +28,6 @@ pub mod run;
 pub mod service;
 pub mod status;
 pub mod step;
+#[cfg(test)]
+mod test_mesh;
 pub mod uplink;

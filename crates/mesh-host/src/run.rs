@@ -30,21 +30,17 @@ const REFILL: Duration = Duration::from_secs(2);
 /// A change is rarely alone: so long is waited for the others.
 const SETTLE: Duration = Duration::from_millis(50);
 
-/// Runs until it is told to end.
+/// Runs until it is told to end. `state`: of the link, until the uplink says otherwise.
 pub async fn run(
     paths: &Paths,
     machine: Machine,
     host: Host,
     link: HostEnd,
     uplink: Option<Uplink>,
+    state: LinkState,
 ) -> Result<(), Failure> {
     let mut end = signal(SignalKind::terminate()).during("listen to signals")?;
     let mut interrupt = signal(SignalKind::interrupt()).during("listen to signals")?;
-    let state = if uplink.is_some() {
-        LinkState::Disconnected { since: None, error: "not tried yet".to_owned() }
-    } else {
-        LinkState::NotJoined
-    };
     let tasks = tokio::task::LocalSet::new();
     if let Some(uplink) = uplink {
         let hint = uplink.hint();

@@ -9,16 +9,13 @@ use mesh_lab::{Node, wait_for};
 
 use crate::cost::{self, Cost};
 use crate::ground::{Ground, HOST, put_json};
-use crate::peer::cfengine::{self, CfEngine};
+use crate::peer::cfengine::CfEngine;
 use crate::process::{Meter, Process};
 use crate::row::{Aim, Peer, Row, Unit, milliseconds};
 use crate::samples::Samples;
 use crate::workload;
 
-/// The folder of the host's files, below the workload's base.
-const FOLDER: &str = "host";
 const THOUSAND: &str = "/opt/bench-host/thousand.json";
-const NOTHING: &str = "/opt/bench-host/nothing.json";
 const STATE: &str = "/var/lib/mesh-host";
 /// How often the first apply is measured; each time the files and the ledger are new.
 const FIRST: usize = 5;
@@ -32,8 +29,13 @@ pub(crate) fn first(ground: &mut Ground) -> anyhow::Result<Vec<Row>> {
     ground.step("first apply of 1,000 files");
     let cache = ground.cache().to_owned();
     let node = ground.alone()?;
-    let costs: Vec<Cost> = (0..FIRST).map(|_| apply_first(node)).collect::<anyhow::Result<_>>()?;
-    let peer = CfEngine::install(node, &cache).and_then(|peer| Ok((peer.first(FIRST)?, peer.name)));
+    let ours = |number| apply_first(node, &format!("host-{number}"));
+    let costs: Vec<Cost> = (0..FIRST).map(ours).collect::<anyhow::Result<_>>()?;
+    let peer = CfEngine::install(node, &cache).and_then(|peer| {
+        let theirs = |number| peer.first(&format!("cfengine-{number}"));
+        let costs: Vec<Cost> = (0..FIRST).map(theirs).collect::<anyhow::Result<_>>()?;
+        Ok((costs, peer.name))
+    });
     let peer = peer.map_err(|error| format!("{error:#}"));
     let row = |name, what: &str, unit, aim, figure: fn(&[Cost]) -> Vec<Duration>| {
         let samples = milliseconds(&figure(&costs)).context("the shell counted no time")?;
@@ -59,15 +61,16 @@ pub(crate) fn noop(ground: &mut Ground) -> anyhow::Result<Vec<Row>> {
     ground.step("no-op round over 1,000 files");
     let cache = ground.cache().to_owned();
     let node = ground.alone()?;
-    apply_first(node)?;
+    let (ours, theirs) = ("host-noop", "cfengine-noop");
+    apply_first(node, ours)?;
     let said = format!("no change: all {} resources", workload::FILES);
     let again = cost::of_many(node, AGAIN, &[HOST, "apply", "--local", THOUSAND], &said)?;
     let samples = milliseconds(&cost::cpu(&again)).context("the shell counted no time")?;
     let peer = CfEngine::install(node, &cache).and_then(|peer| {
+        peer.first(theirs)?;
         let costs = peer.again(AGAIN)?;
-        let base = workload::BASE;
-        let (ours, theirs) = (format!("{base}/{FOLDER}"), format!("{base}/{}", cfengine::FOLDER));
-        node.run(["diff", "-r", &ours, &theirs]).context("compare what the two programs keep")?;
+        let kept = [ours, theirs].map(|program| format!("{}/{program}", workload::BASE));
+        node.run(["diff", "-r", &kept[0], &kept[1]]).context("compare what the two programs keep")?;
         let samples = milliseconds(&cost::cpu(&costs)).context("the shell counted no time")?;
         Ok(Peer {
             name: peer.name,
@@ -87,13 +90,13 @@ pub(crate) fn noop(ground: &mut Ground) -> anyhow::Result<Vec<Row>> {
     Ok(vec![process, Row { aim: Some(Aim::at_most(50.0)), ..round }])
 }
 
-/// Applies the thousand files with nothing there: no files, no ledger.
-fn apply_first(node: &Node) -> anyhow::Result<Cost> {
+/// Applies the thousand files below a new folder: no file is there, and no ledger.
+fn apply_first(node: &Node, folder: &str) -> anyhow::Result<Cost> {
     let nothing_runs = node.exec(["systemctl", "is-active", "--quiet", "mesh-host.service"])?.code != 0;
     ensure!(nothing_runs, "a host runs on a node that is to have none");
-    put_json(node, &workload::resources(FOLDER), THOUSAND)?;
-    let fresh = format!("{} && rm -rf {STATE} {NOTHING}", workload::make_folders(FOLDER));
-    node.run(["sh", "-c", &fresh])?;
+    put_json(node, &workload::resources(folder), THOUSAND)?;
+    node.run(["sh", "-c", &workload::make_folders(folder)])?;
+    node.run(["rm", "-rf", STATE])?;
     let said = format!("{} resources as declared", workload::FILES);
     cost::of(node, &[HOST, "apply", "--local", THOUSAND], &said)
 }

@@ -160,3 +160,126 @@ fn advertise_anew(path: &Path, place: &Place, tell: Tell<'_>) -> Result<(), Fail
     tell(Told::Step(&format!("write {}; the control plane uses it from its next start on", path.display())));
     write_private(path, said.as_bytes())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeMap, fs, os::unix::fs::MetadataExt as _};
+
+    use super::*;
+
+    const NOW: i64 = 1_800_000_000;
+
+    fn asked() -> Vec<Secret> {
+        let secret =
+            |path: &str, generate| Secret { path: path.to_owned(), why: "a test".to_owned(), generate };
+        let names = vec!["broker".to_owned()];
+        vec![
+            secret("/s/ca.key", Generate::Ca { certificate: "/s/ca.pem".to_owned() }),
+            secret(
+                "/s/broker.key",
+                Generate::ServerCertificate {
+                    certificate: "/s/broker.crt".to_owned(),
+                    ca: "/s/ca.key".to_owned(),
+                    names,
+                },
+            ),
+            secret("/s/store.password", Generate::Password),
+            secret("/s/advertise", Generate::Advertise { port: 5671 }),
+        ]
+    }
+
+    fn machine() -> (tempfile::TempDir, Paths) {
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::create_dir(folder.path().join("s")).expect("a folder for secrets");
+        let paths = Paths::under(folder.path());
+        (folder, paths)
+    }
+
+    fn made(paths: &Paths, advertise: &[String]) -> Result<Vec<String>, Failure> {
+        let mut told = Vec::new();
+        let place = Place::of(advertise);
+        make(&asked(), paths, &place, NOW, &mut |it| {
+            if let Told::Step(step) = it {
+                told.push(step.to_owned());
+            }
+        })?;
+        Ok(told)
+    }
+
+    fn contents(paths: &Paths) -> BTreeMap<String, Vec<u8>> {
+        let entries = fs::read_dir(paths.root().join("s")).expect("the folder");
+        let file = |entry: fs::DirEntry| {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            assert_eq!(entry.metadata().expect("a file").mode() & 0o777, 0o600, "{name} is for root alone");
+            (name, fs::read(entry.path()).expect("a file"))
+        };
+        entries.map(|entry| file(entry.expect("an entry"))).collect()
+    }
+
+    fn here() -> Vec<String> {
+        vec!["192.0.2.7:5671".to_owned()]
+    }
+
+    #[test]
+    fn what_is_absent_is_made_and_what_is_there_is_not_made_anew() {
+        let (_folder, paths) = machine();
+        let told = made(&paths, &here()).expect("made");
+        assert_eq!(told.len(), 4, "{told:?}");
+        let first = contents(&paths);
+        let names: Vec<&str> = first.keys().map(String::as_str).collect();
+        let expected = ["advertise", "broker.crt", "broker.key", "ca.key", "ca.pem", "store.password"];
+        assert_eq!(names, expected);
+        let said = told.join(" ");
+        assert!(
+            !first.values().any(|content| said.contains(String::from_utf8_lossy(content).trim())),
+            "{said}"
+        );
+        assert!(made(&paths, &here()).expect("nothing to make").is_empty());
+        assert_eq!(contents(&paths), first);
+
+        fs::remove_file(paths.root().join("s/store.password")).expect("a password to lose");
+        assert_eq!(made(&paths, &[]).expect("made").len(), 1);
+        let second = contents(&paths);
+        assert_ne!(second.get("store.password"), first.get("store.password"));
+        assert_eq!(second.get("broker.key"), first.get("broker.key"));
+    }
+
+    #[test]
+    fn an_authority_that_signed_something_is_never_made_anew() {
+        let (_folder, paths) = machine();
+        made(&paths, &here()).expect("made");
+        let key = paths.root().join("s/ca.key");
+        let kept = fs::read(&key).expect("the key");
+        fs::remove_file(&key).expect("a key to lose");
+        let why = made(&paths, &here()).expect_err("refused").to_string();
+        assert!(why.contains("is gone") && why.contains("backup"), "{why}");
+        fs::write(&key, kept).expect("put back");
+        fs::remove_file(paths.root().join("s/ca.pem")).expect("a certificate to lose");
+        let why = made(&paths, &here()).expect_err("refused").to_string();
+        assert!(why.contains("/s/ca.pem is gone"), "{why}");
+    }
+
+    #[test]
+    fn a_kill_between_certificate_and_key_is_made_good() {
+        let (_folder, paths) = machine();
+        fs::write(paths.root().join("s/ca.pem"), "of a killed run").expect("a certificate without its key");
+        made(&paths, &here()).expect("made");
+        assert_ne!(contents(&paths).get("ca.pem"), Some(&b"of a killed run".to_vec()));
+    }
+
+    #[test]
+    fn a_person_says_where_the_machine_is_reached() {
+        let (_folder, paths) = machine();
+        made(&paths, &here()).expect("made");
+        let advertised =
+            || String::from_utf8(contents(&paths).remove("advertise").expect("there")).expect("text");
+        assert_eq!(advertised(), "192.0.2.7:5671");
+        assert!(made(&paths, &[]).expect("nothing to make").is_empty(), "what was said is kept");
+        let moved = ["broker.example:443".to_owned(), "192.0.2.8:5671".to_owned()];
+        assert_eq!(made(&paths, &moved).expect("written").len(), 1);
+        assert_eq!(advertised(), "broker.example:443,192.0.2.8:5671");
+        let place = Place::of(&moved);
+        assert_eq!(place.addresses().first(), "192.0.2.8".parse().ok().as_ref());
+        assert_eq!(place.names, ["broker.example"]);
+    }
+}

@@ -1,9 +1,10 @@
 //! `mesh-host bootstrap`: this machine raises a mesh and becomes its first node.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 use clap::Args;
 use mesh_ids::NodeName;
+use tokio::time::Instant;
 
 use super::{Ended, Exit, join::connected, output::print, trust};
 use crate::{
@@ -58,7 +59,8 @@ impl Bootstrap {
         let request =
             Request { bundle: self.bundle, node: self.name, advertise: self.advertise, images: self.images };
         let trust = trust(paths)?.map(|(_, _, trust)| trust);
-        let show: fn(Told<'_>) = if self.json { show_json } else { show };
+        let (json, began) = (self.json, Instant::now());
+        let show = |told: Told<'_>| if json { show_json(told) } else { show(told, began.elapsed()) };
         let raised = bootstrap::bootstrap(paths, &machine, trust, &request, &mut |told| show(told)).await?;
         let running = machine.units.look(service::NAME).await?.active == Active::Yes;
         if raised.linked_now || !running {
@@ -67,16 +69,19 @@ impl Bootstrap {
             let broker = connected(&machine).await?;
             show(Told::Step(&format!("connected to {broker}")));
         }
-        finish(&request.node, &raised, self.json);
+        finish(&request.node, &raised, json);
         Ok(Exit::Done)
     }
 }
 
-fn show(told: Told<'_>) {
+fn show(told: Told<'_>, after: Duration) {
+    let after = after.as_secs();
     match told {
-        Told::Stage(what) => print(format_args!("== {what}")),
-        Told::Resource { id, number, of, why } => print(format_args!("[{number}/{of}] {id}: {why}")),
-        Told::Step(step) => print(format_args!("    {step}")),
+        Told::Stage(what) => print(format_args!("{after:>4} s  == {what}")),
+        Told::Resource { id, number, of, why } => {
+            print(format_args!("{after:>4} s  [{number}/{of}] {id}: {why}"));
+        }
+        Told::Step(step) => print(format_args!("{after:>4} s    {step}")),
     }
 }
 

@@ -31,7 +31,7 @@ pub struct Database;
 
 /// What the server has.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DatabaseObserved {
+pub struct DatabaseFound {
     /// The role of the owner's name.
     pub role: Option<RoleFound>,
     /// Who owns the database; none where it does not exist.
@@ -55,7 +55,8 @@ pub struct RoleFound {
 
 impl Kind for Database {
     type Spec = DatabaseSpec;
-    type Observed = DatabaseObserved;
+    /// Or why the server cannot be asked: then nothing can be applied, but removal, which leaves everything, is fine.
+    type Observed = Result<DatabaseFound, Failure>;
     type Before = ();
 
     fn claims(spec: &DatabaseSpec) -> Vec<Claim> {
@@ -66,32 +67,14 @@ impl Kind for Database {
         Cow::Owned(format!("{}/{}", spec.container, spec.name))
     }
 
-    async fn observe(machine: &Machine, spec: &DatabaseSpec) -> Result<DatabaseObserved, Failure> {
-        #[derive(Deserialize)]
-        struct Answer {
-            role: Option<RoleFound>,
-            verifier: Option<String>,
-            owner: Option<String>,
-            open: Vec<String>,
-        }
-        let password = password(machine, &spec.password_file)?;
-        running(machine, &spec.container).await?;
-        let asked = psql(spec, format!("look at the database {}", spec.name), &query(spec));
-        let said = machine.engine.probe(&asked).await.and_then(Executed::succeeded);
-        let said = said.map_err(|failure| failure.during(&asked))?;
-        let answer: Answer = serde_json::from_str(&said).during("read what PostgreSQL says of its roles")?;
-        let right = answer.verifier.is_some_and(|text| verifies(&text, &password));
-        let verifier = (!right).then(|| verifier_of(&password));
-        Ok(DatabaseObserved { role: answer.role, owner: answer.owner, open: answer.open, verifier })
+    async fn observe(machine: &Machine, spec: &DatabaseSpec) -> Result<Self::Observed, Failure> {
+        Ok(look(machine, spec).await)
     }
 
-    fn before(_: &DatabaseSpec, _: &DatabaseObserved, _: Option<&()>) {}
+    fn before(_: &DatabaseSpec, _: &Self::Observed, _: Option<&()>) {}
 
-    fn plan(
-        spec: &DatabaseSpec,
-        observed: &DatabaseObserved,
-        _: &Memory<Self>,
-    ) -> Result<Vec<Step>, Failure> {
+    fn plan(spec: &DatabaseSpec, observed: &Self::Observed, _: &Memory<Self>) -> Result<Vec<Step>, Failure> {
+        let observed = observed.as_ref().map_err(Clone::clone)?;
         if let Some(long) = [&spec.name, &spec.owner].into_iter().find(|name| name.len() > LONGEST_NAME) {
             return Err(Failure::new(format!(
                 "{long} is longer than the {LONGEST_NAME} bytes PostgreSQL keeps"
@@ -138,10 +121,29 @@ impl Kind for Database {
             .collect())
     }
 
-    fn remove(_: &DatabaseSpec, _: &DatabaseObserved, (): &()) -> Result<Vec<Step>, Failure> {
+    fn remove(_: &DatabaseSpec, _: &Self::Observed, (): &()) -> Result<Vec<Step>, Failure> {
         // The data stays, and its role with it, which owns it.
         Ok(Vec::new())
     }
+}
+
+async fn look(machine: &Machine, spec: &DatabaseSpec) -> Result<DatabaseFound, Failure> {
+    #[derive(Deserialize)]
+    struct Answer {
+        role: Option<RoleFound>,
+        verifier: Option<String>,
+        owner: Option<String>,
+        open: Vec<String>,
+    }
+    let password = password(machine, &spec.password_file)?;
+    running(machine, &spec.container).await?;
+    let asked = psql(spec, format!("look at the database {}", spec.name), &query(spec));
+    let said = machine.engine.probe(&asked).await.and_then(Executed::succeeded);
+    let said = said.map_err(|failure| failure.during(&asked))?;
+    let answer: Answer = serde_json::from_str(&said).during("read what PostgreSQL says of its roles")?;
+    let right = answer.verifier.is_some_and(|text| verifies(&text, &password));
+    let verifier = (!right).then(|| verifier_of(&password));
+    Ok(DatabaseFound { role: answer.role, owner: answer.owner, open: answer.open, verifier })
 }
 
 thread_local! {
@@ -276,8 +278,12 @@ mod tests {
         }
     }
 
-    fn plan(observed: &DatabaseObserved) -> Result<Vec<Step>, Failure> {
-        Database::plan(&spec(), observed, &Memory { before: (), applied: None, changed: Vec::new() })
+    fn plan(observed: &DatabaseFound) -> Result<Vec<Step>, Failure> {
+        Database::plan(
+            &spec(),
+            &Ok(observed.clone()),
+            &Memory { before: (), applied: None, changed: Vec::new() },
+        )
     }
 
     #[test]
@@ -288,7 +294,7 @@ mod tests {
 
     #[test]
     fn a_plan_never_prints_the_verifier() -> Result<(), Failure> {
-        let observed = DatabaseObserved {
+        let observed = DatabaseFound {
             role: None,
             owner: None,
             open: vec!["template1".to_owned()],
@@ -313,7 +319,7 @@ mod tests {
     fn what_is_as_declared_is_left_alone() {
         let role = RoleFound { login: true, powers: false, member: false };
         let owner = Some("inventory-owner".to_owned());
-        let observed = DatabaseObserved { role: Some(role), owner, open: Vec::new(), verifier: None };
+        let observed = DatabaseFound { role: Some(role), owner, open: Vec::new(), verifier: None };
         assert_eq!(plan(&observed), Ok(Vec::new()));
     }
 }

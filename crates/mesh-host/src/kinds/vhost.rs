@@ -42,7 +42,7 @@ pub struct Vhost;
 
 /// What the broker has.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct VhostObserved {
+pub struct VhostFound {
     /// Whether the account exists and has the password that is declared.
     pub password: bool,
     /// Whether the account may use the broker's management interface.
@@ -55,7 +55,8 @@ pub struct VhostObserved {
 
 impl Kind for Vhost {
     type Spec = VhostSpec;
-    type Observed = VhostObserved;
+    /// Or why the broker cannot be asked: then nothing can be applied, but removal, which leaves everything, is fine.
+    type Observed = Result<VhostFound, Failure>;
     type Before = ();
 
     fn claims(spec: &VhostSpec) -> Vec<Claim> {
@@ -70,46 +71,14 @@ impl Kind for Vhost {
         Cow::Owned(format!("{}/{}", spec.container, spec.name))
     }
 
-    async fn observe(machine: &Machine, spec: &VhostSpec) -> Result<VhostObserved, Failure> {
-        #[derive(Deserialize)]
-        struct User {
-            user: String,
-            tags: Vec<String>,
-        }
-        #[derive(Deserialize)]
-        struct Permission {
-            vhost: String,
-            configure: String,
-            write: String,
-            read: String,
-        }
-        let secret = password(machine, &spec.password_file)?;
-        running(machine, &spec.container).await?;
-        let account = &spec.account;
-        let ask = control(spec, "look at the accounts".to_owned(), &["list_users"]);
-        let users: Vec<User> = listed(machine, &ask).await?;
-        let user = users.iter().find(|user| user.user == *account);
-        let administers = user.is_some_and(|user| user.tags.iter().any(|tag| tag == TAG));
-        // Each question costs the machine a second of work, so the others are asked only where there is an account.
-        let (mut password, mut permissions) = (false, false);
-        if user.is_some() {
-            let ask = try_password(spec).reading(secret.as_bytes());
-            password = asked(machine, &ask).await?.is_some();
-            let what = format!("look at what the account {account} may do");
-            let ask = control(spec, what, &["list_user_permissions", account]);
-            let all: Vec<Permission> = listed(machine, &ask).await?;
-            let everything =
-                |it: &Permission| [&it.configure, &it.write, &it.read].iter().all(|it| *it == ".*");
-            permissions = all.iter().any(|it| it.vhost == spec.name && everything(it));
-        }
-        let complete = password && administers && permissions;
-        let hash = (!complete).then(|| Content::new(hash(&secret, mesh_seal::random_bytes()).as_bytes()));
-        Ok(VhostObserved { password, administers, permissions, hash })
+    async fn observe(machine: &Machine, spec: &VhostSpec) -> Result<Self::Observed, Failure> {
+        Ok(look(machine, spec).await)
     }
 
-    fn before(_: &VhostSpec, _: &VhostObserved, _: Option<&()>) {}
+    fn before(_: &VhostSpec, _: &Self::Observed, _: Option<&()>) {}
 
-    fn plan(spec: &VhostSpec, observed: &VhostObserved, _: &Memory<Self>) -> Result<Vec<Step>, Failure> {
+    fn plan(spec: &VhostSpec, observed: &Self::Observed, _: &Memory<Self>) -> Result<Vec<Step>, Failure> {
+        let observed = observed.as_ref().map_err(Clone::clone)?;
         let Some(hash) = &observed.hash else { return Ok(Vec::new()) };
         let VhostSpec { name, account, .. } = spec;
         let everything = ".*";
@@ -143,9 +112,45 @@ impl Kind for Vhost {
         Ok(vec![Step::Engine(EngineStep::Execute(import.reading(definitions.to_string().as_bytes())))])
     }
 
-    fn remove(_: &VhostSpec, _: &VhostObserved, (): &()) -> Result<Vec<Step>, Failure> {
+    fn remove(_: &VhostSpec, _: &Self::Observed, (): &()) -> Result<Vec<Step>, Failure> {
         Ok(Vec::new())
     }
+}
+
+async fn look(machine: &Machine, spec: &VhostSpec) -> Result<VhostFound, Failure> {
+    #[derive(Deserialize)]
+    struct User {
+        user: String,
+        tags: Vec<String>,
+    }
+    #[derive(Deserialize)]
+    struct Permission {
+        vhost: String,
+        configure: String,
+        write: String,
+        read: String,
+    }
+    let secret = password(machine, &spec.password_file)?;
+    running(machine, &spec.container).await?;
+    let account = &spec.account;
+    let ask = control(spec, "look at the accounts".to_owned(), &["list_users"]);
+    let users: Vec<User> = listed(machine, &ask).await?;
+    let user = users.iter().find(|user| user.user == *account);
+    let administers = user.is_some_and(|user| user.tags.iter().any(|tag| tag == TAG));
+    // Each question costs the machine a second of work, so the others are asked only where there is an account.
+    let (mut password, mut permissions) = (false, false);
+    if user.is_some() {
+        let ask = try_password(spec).reading(secret.as_bytes());
+        password = asked(machine, &ask).await?.is_some();
+        let what = format!("look at what the account {account} may do");
+        let ask = control(spec, what, &["list_user_permissions", account]);
+        let all: Vec<Permission> = listed(machine, &ask).await?;
+        let everything = |it: &Permission| [&it.configure, &it.write, &it.read].iter().all(|it| *it == ".*");
+        permissions = all.iter().any(|it| it.vhost == spec.name && everything(it));
+    }
+    let complete = password && administers && permissions;
+    let hash = (!complete).then(|| Content::new(hash(&secret, mesh_seal::random_bytes()).as_bytes()));
+    Ok(VhostFound { password, administers, permissions, hash })
 }
 
 fn control(spec: &VhostSpec, what: String, words: &[&str]) -> Execution {

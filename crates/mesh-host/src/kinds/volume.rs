@@ -10,7 +10,7 @@ use crate::{
     failure::Failure,
     machine::{
         Machine,
-        engine::{EngineStep, LABEL_KIND},
+        engine::{EngineStep, LABEL_KIND, labels},
     },
     step::Step,
 };
@@ -56,7 +56,10 @@ impl Kind for Volume {
 
     fn plan(spec: &VolumeSpec, observed: &VolumeObserved, _: &Memory<Self>) -> Result<Vec<Step>, Failure> {
         match observed {
-            VolumeObserved::Nothing => Ok(vec![Step::Engine(EngineStep::CreateVolume(spec.name.clone()))]),
+            VolumeObserved::Nothing => {
+                let (name, labels) = (spec.name.clone(), labels("volume", &spec.name));
+                Ok(vec![Step::Engine(EngineStep::CreateVolume { name, labels })])
+            }
             VolumeObserved::Ours => Ok(Vec::new()),
             VolumeObserved::Foreign => Err(Failure::new(format!(
                 "the engine has a volume {} that the mesh did not make: remove it, or declare another name; to hand its \

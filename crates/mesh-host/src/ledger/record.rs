@@ -1,4 +1,4 @@
-//! What the ledger remembers, one record at a time. Every released form stays readable (`tests/ledger/`).
+//! What the ledger remembers, one record at a time. Every released form stays readable (`tests/golden/ledger/`).
 
 use std::{collections::BTreeMap, fmt, str::FromStr as _};
 

@@ -320,3 +320,39 @@ fn undelivered_drift_is_bounded() {
     assert_eq!(ledger.memory().drift.len(), MOST_DRIFT);
     assert_eq!(ledger.memory().drift.back().map(|drift| drift.number), Some(2000));
 }
+
+/// A ledger as the first release wrote it, and what has to be read out of it for ever. `MESH_BLESS=1` writes both anew,
+/// while they are not released.
+#[test]
+fn the_first_form_of_the_ledger_is_read_for_ever() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/ledger");
+    let (journal, memory) = (folder.join("1.journal"), folder.join("1.json"));
+    if std::env::var_os("MESH_BLESS").is_some() {
+        let disk = FakeDisk::default();
+        let mut ledger = open(&disk);
+        let groups = life();
+        for (place, records) in groups.into_iter().enumerate() {
+            ledger.write(records).expect("written");
+            ledger.commit().expect("durable");
+            if place == 3 {
+                ledger.replace().expect("a snapshot");
+            }
+        }
+        let carried = Resource {
+            id: "v".parse().expect("an id"),
+            after: Vec::new(),
+            spec: VolumeSpec { name: "x".to_owned() }.into(),
+        };
+        ledger.write([Record::Carried { resources: vec![carried] }, drift(9, None)]).expect("written");
+        std::fs::create_dir_all(&folder).expect("a folder");
+        std::fs::write(&journal, disk.bytes.borrow().as_ref().expect("a file")).expect("written");
+        std::fs::write(&memory, picture(ledger.memory())).expect("written");
+    }
+    let ledger = open(&FakeDisk::with(&std::fs::read(&journal).expect("the journal")));
+    assert_eq!(ledger.unreadable(), None);
+    assert_eq!(picture(ledger.memory()), std::fs::read_to_string(&memory).expect("the memory"));
+}
+
+fn picture(memory: &Memory) -> String {
+    serde_json::to_string_pretty(&memory.records()).expect("JSON") + "\n"
+}

@@ -26,6 +26,10 @@ use crate::failure::Failure;
 
 /// The label that carries the fingerprint of what a thing was made from. Whatever has it was made by a host.
 pub const LABEL_SPEC: &str = "mesh.spec";
+/// The label that says whose a thing is: `carried` or `assigned`. For people; the ledger decides.
+pub const LABEL_ORIGIN: &str = "mesh.origin";
+/// The label that names the resource a thing was made for. For people; the ledger decides.
+pub const LABEL_RESOURCE: &str = "mesh.resource";
 /// The label that says of what kind of resource a thing is.
 pub const LABEL_KIND: &str = "mesh.kind";
 

@@ -94,6 +94,11 @@ pub(super) async fn prepare(
         prepare_kind::<K>(scope.machine, spec, before, was_applied, changed).await
     })?;
     scope.spare_wanted(&mut steps);
+    for step in &mut steps {
+        if let Step::Engine(step) = step {
+            step.mark(&origin.to_string(), resource.id.as_str());
+        }
+    }
     Ok(Prepared { steps, before, was_applied, seen })
 }
 

@@ -1,11 +1,11 @@
 //! Acts on the engine, and waiting for what they bring about. Every wait has a deadline and names what it waited for.
 
-use std::{fmt, time::Duration};
+use std::{collections::BTreeMap, fmt, time::Duration};
 
 use mesh_ids::ImageRef;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::{Draft, Engine, LABEL_KIND, Network, State, labels};
+use super::{Draft, Engine, LABEL_KIND, LABEL_ORIGIN, LABEL_RESOURCE, Network, State};
 use crate::{
     failure::Failure,
     machine::{Machine, files::Content},
@@ -57,7 +57,12 @@ pub enum EngineStep {
     /// Remove a network.
     RemoveNetwork(String),
     /// Make a volume.
-    CreateVolume(String),
+    CreateVolume {
+        /// Its name.
+        name: String,
+        /// Its labels.
+        labels: BTreeMap<String, String>,
+    },
     /// Run something in a container that changes what the container holds.
     Execute(Execution),
 }
@@ -140,7 +145,7 @@ impl fmt::Display for EngineStep {
                 write!(f, "make the network {name} ({subnet})")
             }
             Self::RemoveNetwork(name) => write!(f, "remove the network {name}"),
-            Self::CreateVolume(name) => write!(f, "make the volume {name}"),
+            Self::CreateVolume { name, .. } => write!(f, "make the volume {name}"),
             Self::Execute(execution) => execution.fmt(f),
         }
     }
@@ -166,8 +171,21 @@ impl EngineStep {
             Self::RemoveContainer(name) => engine.remove_container(name).await,
             Self::CreateNetwork(network) => engine.create_network(network).await,
             Self::RemoveNetwork(name) => engine.remove_network(name).await,
-            Self::CreateVolume(name) => engine.create_volume(name, &labels("volume", name)).await,
+            Self::CreateVolume { name, labels } => engine.create_volume(name, labels).await,
             Self::Execute(execution) => engine.execute(execution).await?.succeeded().map(|_| ()),
+        }
+    }
+
+    /// Writes on what it makes whose it is and for which resource, for people who look at the engine.
+    pub fn mark(&mut self, origin: &str, resource: &str) {
+        let labels = match self {
+            Self::CreateContainer(draft) => &mut draft.labels,
+            Self::CreateNetwork(network) => &mut network.labels,
+            Self::CreateVolume { labels, .. } => labels,
+            _ => return,
+        };
+        for (label, value) in [(LABEL_ORIGIN, origin), (LABEL_RESOURCE, resource)] {
+            labels.insert(label.to_owned(), value.to_owned());
         }
     }
 
