@@ -2,8 +2,9 @@
 //!
 //! For ever, with full jitter: each wait is drawn evenly between nothing and a ceiling that doubles, so that machines
 //! that lost the same broker do not come back together. Unreachable: the ceiling grows from 1 s to 10 s, and a hint
-//! that a route changed ends the wait. Refused: it grows from 1 s to 5 min and no hint ends it, since no route makes
-//! an account valid. Never has two timers: a timer carries its number, and an old number is ignored.
+//! that a route changed ends the wait and begins the counting anew, since what failed before says nothing about the new
+//! route. Refused: it grows from 1 s to 5 min and no hint ends it, since no route makes an account valid. Never has two
+//! timers: a timer carries its number, and an old number is ignored.
 //! Called by: [`crate::supervise`].
 
 use std::time::Duration;
@@ -96,11 +97,13 @@ impl Retry {
     /// One event at a time since any fixed moment.
     pub fn step(&mut self, event: Event, now: Duration) -> Option<Effect> {
         match (self.phase, event) {
-            // A hint while opening: a route came while we were failing on the old one, and that attempt says nothing
-            // about the new one.
-            (Phase::Idle, Event::Started)
-            | (Phase::Opening { hinted: true }, Event::NotOpened(Cause::Unreachable))
-            | (Phase::Waiting { cause: Cause::Unreachable, .. }, Event::Hint) => Some(self.open()),
+            (Phase::Idle, Event::Started) => Some(self.open()),
+            // Also where the hint came while opening: that attempt was failing on the old route.
+            (Phase::Opening { hinted: true }, Event::NotOpened(Cause::Unreachable))
+            | (Phase::Waiting { cause: Cause::Unreachable, .. }, Event::Hint) => {
+                self.failures = 0;
+                Some(self.open())
+            }
             (Phase::Opening { .. }, Event::Opened) => {
                 self.phase = Phase::Open { since: now };
                 None
@@ -226,6 +229,33 @@ mod tests {
         assert_eq!(retry.step(Event::Hint, NOW), None);
         assert_eq!(retry.step(Event::NotOpened(Cause::Unreachable), NOW), Some(Effect::Open));
         assert!(matches!(retry.step(Event::NotOpened(Cause::Unreachable), NOW), Some(Effect::Wait(..))));
+    }
+
+    /// A route that has just come may carry nothing for a moment: the next attempts follow soon, however long the old
+    /// one was dead.
+    #[test]
+    fn after_a_hint_counting_begins_anew() {
+        for (seed, hinted_while_opening) in (0..100).map(|seed| (seed, seed % 2 == 0)) {
+            let mut retry = opening(seed);
+            for _ in 0..10 {
+                let Some(Effect::Wait(timer, _)) = retry.step(Event::NotOpened(Cause::Unreachable), NOW)
+                else {
+                    panic!("no wait");
+                };
+                retry.step(Event::Elapsed(timer), NOW);
+            }
+            if !hinted_while_opening {
+                retry.step(Event::NotOpened(Cause::Unreachable), NOW);
+            }
+            retry.step(Event::Hint, NOW);
+            if hinted_while_opening {
+                retry.step(Event::NotOpened(Cause::Unreachable), NOW);
+            }
+            let Some(Effect::Wait(_, wait)) = retry.step(Event::NotOpened(Cause::Unreachable), NOW) else {
+                panic!("no wait");
+            };
+            assert!(wait <= FIRST_CEILING, "{wait:?}");
+        }
     }
 
     #[test]

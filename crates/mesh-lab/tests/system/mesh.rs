@@ -177,9 +177,7 @@ impl Pass<'_> {
         self.away_for("node-3", cut);
         self.step("healed, it is connected again and nothing restarts");
         node.heal(Heal::SameAddress).unwrap();
-        // Two heartbeats on a quiet machine. One that shares two cores with compilers has been seen to take longer, and
-        // what is proven here is that it comes back by itself and restarts nothing.
-        wait_for("node-3 to be connected", 6 * HEARTBEAT, || {
+        wait_for("node-3 to be connected", 2 * HEARTBEAT, || {
             let seen = self.seen("node-3");
             if seen["state"] == "connected" { Ok(()) } else { Err(seen["state"].to_string()) }
         })
