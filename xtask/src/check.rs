@@ -26,6 +26,10 @@ const LONG_STAGES: &[Stage] = &[
     Stage { name: "setup", needs: &[], work: |_| setup::run(Purpose::Check).map(|()| Outcome::Done) },
     Stage { name: "docs", needs: &[], work: docs },
     Stage { name: "long", needs: &["setup"], work: test::long },
+    lab::BUILD,
+    lab::BUNDLE,
+    lab::NODES,
+    Stage { name: "lab", needs: &["bundle", "nodes"], work: test::long_in_lab },
 ];
 
 /// `cargo xtask check`.

@@ -26,8 +26,6 @@ pub(crate) enum Outcome {
     Done,
     /// It ran tests.
     Tested(Counts),
-    /// It had nothing to do, for this reason.
-    Nothing(&'static str),
 }
 
 enum Ending {
@@ -87,7 +85,6 @@ fn print_table(endings: &[(&'static str, Ending, Duration)], total: Duration) {
     for (name, ending, took) in endings {
         let words = match ending {
             Ending::Passed(Outcome::Done) => "ok".to_owned(),
-            Ending::Passed(Outcome::Nothing(why)) => format!("nothing to do: {why}"),
             Ending::Passed(Outcome::Tested(counts)) if counts.failed == 0 => {
                 format!("ok, {} tests", counts.passed)
             }
