@@ -2,8 +2,9 @@
 //!
 //! It never measures anything itself; the bench program raises labs of its own and takes them down.
 
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
+use crate::build;
 use crate::lab;
 use crate::program;
 use crate::tree::Tree;
@@ -12,9 +13,9 @@ use crate::tree::Tree;
 pub(crate) fn run(tree: &Tree, args: &[String]) -> anyhow::Result<ExitCode> {
     let ready = lab::prepare(tree)?;
     if ready == ExitCode::SUCCESS {
-        let mut cargo = tree.cargo();
-        cargo.args(["run", "--locked", "--release", "--package", "mesh-bench", "--"]).args(args);
-        program::run(&mut cargo)?;
+        // As the programs are built, whose libraries it shares.
+        build::deliver(tree, &["mesh-bench"])?;
+        program::run(Command::new(tree.dist.join("mesh-bench")).args(args).current_dir(&tree.root))?;
     }
     Ok(ready)
 }
