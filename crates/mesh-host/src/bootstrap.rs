@@ -139,7 +139,9 @@ pub async fn bootstrap(
 
     tell(Told::Stage("raising what the bundle carries"));
     let mut host = Host::open(paths, machine.clone(), trust).await?;
-    let resources = engine::without_needless(&bundle.resources, &host.memory().carried, machine).await?;
+    let resources = engine::without_needless(&bundle.resources, host.carried_before(), machine).await?;
+    let carried: Vec<_> = resources.iter().map(|it| it.resource.clone()).collect();
+    host.begin_to_carry(&carried).await?;
     let (steps, count) = raise(&mut host, resources, tell).await?;
 
     tell(Told::Stage("waiting for the control plane"));

@@ -32,7 +32,7 @@ pub enum Stored<'a> {
         /// The frame it came in.
         frame: &'a [u8],
     },
-    /// A ledger that cannot be read: only a higher generation than what could still be read of it is followed.
+    /// Something that cannot be read, or no longer verifies: only a higher generation than it is followed.
     Unreadable {
         /// The highest position that could still be read.
         known: Option<Position>,
@@ -72,10 +72,10 @@ pub enum Refusal {
          in other hands"
     )]
     Forked(Position),
-    /// The ledger cannot be read, and this is no higher generation.
+    /// What was followed last cannot be read or no longer verifies, and this is no higher generation.
     #[error(
-        "the ledger of this node cannot be read, so it keeps what runs and follows only a higher generation than {known}: \
-         run 'mesh node recover {node}'"
+        "what this node followed last cannot be read or trusted, so it keeps what runs and follows only a higher generation \
+         than {known}: run 'mesh node recover {node}'"
     )]
     NoRecovery {
         /// This node.

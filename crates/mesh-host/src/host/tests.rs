@@ -11,53 +11,53 @@ use crate::{
     test_mesh::{ISSUED, NOT_AFTER, TestMesh},
 };
 
-struct Bench {
-    mesh: TestMesh,
-    world: Rc<World>,
+pub(super) struct Bench {
+    pub(super) mesh: TestMesh,
+    pub(super) world: Rc<World>,
     folder: TempDir,
 }
 
 impl Bench {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self { mesh: TestMesh::new(), world: World::bare(), folder: tempfile::tempdir().expect("a folder") }
     }
 
-    fn paths(&self) -> Paths {
+    pub(super) fn paths(&self) -> Paths {
         Paths::under(self.folder.path())
     }
 
     /// The host, started anew.
-    async fn host(&self) -> Host {
+    pub(super) async fn host(&self) -> Host {
         let machine = self.world.machine(Rc::new(NoEngine));
         Host::open(&self.paths(), machine, Some(self.mesh.trust.clone())).await.expect("it starts")
     }
 }
 
-fn file(id: &str, path: &str, text: &str) -> String {
+pub(super) fn file(id: &str, path: &str, text: &str) -> String {
     format!(
         r#"{{"id": "{id}", "kind": "file", "spec": {{"path": "{path}", "content": {{"text": "{text}"}}}}}}"#
     )
 }
 
-fn list(files: &[String]) -> Vec<Resource> {
+pub(super) fn list(files: &[String]) -> Vec<Resource> {
     resources(&format!("[{}]", files.join(",")))
 }
 
-async fn round(host: &mut Host) -> Outcome {
+pub(super) async fn round(host: &mut Host) -> Outcome {
     host.round(&mut |_, _, _| {}).await.expect("a round").clone()
 }
 
-async fn carry(host: &mut Host, resources: Vec<Resource>) -> Outcome {
+pub(super) async fn carry(host: &mut Host, resources: Vec<Resource>) -> Outcome {
     host.carry(resources, &mut |_, _, _| {}).await.expect("carried").clone()
 }
 
-async fn follow(host: &mut Host, frame: &[u8]) -> Outcome {
+pub(super) async fn follow(host: &mut Host, frame: &[u8]) -> Outcome {
     let taken = host.accept(frame).await.expect("the ledger is written");
     assert!(matches!(taken, Taken::Accepted(_)), "{taken:?}");
     round(host).await
 }
 
-fn failed(outcome: &Outcome) -> Vec<(String, String)> {
+pub(super) fn failed(outcome: &Outcome) -> Vec<(String, String)> {
     outcome.failed.iter().map(|((origin, id), why)| (format!("{origin} {id}"), why.to_string())).collect()
 }
 

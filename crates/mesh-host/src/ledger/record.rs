@@ -98,6 +98,15 @@ pub enum Record {
         /// Their numbers.
         numbers: Vec<u64>,
     },
+    /// The ledger was begun anew from one that could not be read. These copies of what stood there before were on the
+    /// machine then. They stay, whether or not something remembered refers to them: what did may be lost.
+    Salvaged {
+        /// All of them.
+        kept: Vec<Digest>,
+    },
+    /// The accepted declaration may not be the newest that was followed: it is not applied, and only a higher generation
+    /// is followed. Until the next one is accepted.
+    Doubted,
     /// Numbers that are taken.
     Counted {
         /// Of reports.
@@ -129,8 +138,8 @@ fn read_resource<E: serde::de::Error>(raw: &RawValue) -> Result<Resource, E> {
     Resource::read(raw.get(), 0).map_err(|error| E::custom(format!("{}: {}", error.id, error.reason)))
 }
 
-/// The position in a frame, without judging it: only for a ledger that cannot be read.
-pub(super) fn position_in(frame: &str) -> Option<Position> {
+/// The position in a frame, without judging it: only where the frame, or the ledger around it, cannot be trusted.
+pub fn position_in(frame: &str) -> Option<Position> {
     #[derive(Deserialize)]
     struct Placed {
         epoch: u64,

@@ -282,7 +282,7 @@ fn a_ledger_that_cannot_be_read_says_what_it_last_followed() {
     let mut ledger = open(&disk);
     let (_, known) = ledger.unreadable().expect("unreadable");
     assert_eq!(known.map(|known| known.to_string()), Some("1.4.9".to_owned()));
-    ledger.begin_anew(Record::Accepted { frame: "{}".to_owned(), issued: 5 }).expect("begun anew");
+    ledger.begin_anew([Record::Accepted { frame: "{}".to_owned(), issued: 5 }]).expect("begun anew");
     assert_eq!((open(&disk).unreadable(), open(&disk).memory().floor), (None, 5));
 }
 
