@@ -89,7 +89,7 @@ impl Host {
     fn begin_counting(&mut self) -> Result<(), Failure> {
         let now = self.number_of_now();
         if let Some(left) = self.ledger.left() {
-            self.next_report = self.next_report.max(left.reports).max(now);
+            self.next_report = self.next_report.max(left.reports);
             return Ok(());
         }
         if self.ledger.unreadable().is_none() && self.ledger.memory().reports == 0 {

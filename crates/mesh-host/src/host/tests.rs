@@ -6,7 +6,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::{
-    contract::resources,
+    contract::{folder, resources},
     machine::{engine::NoEngine, fake::World},
     test_mesh::{ISSUED, NOT_AFTER, TestMesh},
 };
@@ -19,7 +19,7 @@ pub(super) struct Bench {
 
 impl Bench {
     pub(super) fn new() -> Self {
-        Self { mesh: TestMesh::new(), world: World::bare(), folder: tempfile::tempdir().expect("a folder") }
+        Self { mesh: TestMesh::new(), world: World::bare(), folder: folder() }
     }
 
     pub(super) fn paths(&self) -> Paths {
@@ -124,6 +124,27 @@ async fn what_no_longer_verifies_is_neither_applied_nor_removed() {
     let outcome = round(&mut host).await;
     assert_eq!((outcome.steps, bench.world.text("/etc/a").as_deref()), (0, Some("by hand")));
     assert!(host.refused().contains("does not verify"), "{}", host.refused());
+}
+
+#[tokio::test]
+async fn an_older_declaration_is_not_followed_because_the_stored_one_no_longer_verifies() {
+    let mut bench = Bench::new();
+    follow(&mut bench.host().await, &bench.mesh.with(2, 5, &list(&[file("a", "/etc/a", "x")]))).await;
+    // The mesh changed its declare key, which the old frames were not signed with.
+    let older = bench.mesh.at(2, 4);
+    bench.mesh.declare = mesh_seal::SigningKey::from_seed(&[9; 32]);
+    bench.mesh.trust.declare_keys = vec![bench.mesh.declare.verifying_key()];
+    let mut host = bench.host().await;
+    let taken = host.accept(&older).await;
+    assert!(matches!(taken, Ok(Taken::Refused(Refusal::Frame(_)))), "{taken:?}");
+    for (generation, sequence) in [(1, 9), (2, 4), (2, 5), (2, 6)] {
+        let taken = host.accept(&bench.mesh.at(generation, sequence)).await;
+        assert!(matches!(taken, Ok(Taken::Refused(Refusal::NoRecovery { .. }))), "{taken:?}");
+    }
+    round(&mut host).await;
+    assert_eq!(bench.world.text("/etc/a").as_deref(), Some("x"), "kept");
+    follow(&mut host, &bench.mesh.at(3, 1)).await;
+    assert_eq!((bench.world.text("/etc/a"), host.refused()), (None, ""));
 }
 
 #[tokio::test]
@@ -274,6 +295,35 @@ async fn reports_are_numbered_upwards_over_restarts_and_lost_ledgers() {
             last = number;
         }
     }
+}
+
+#[tokio::test]
+async fn reports_of_a_node_whose_ledger_cannot_be_read_are_newer_than_those_before() {
+    let bench = Bench::new();
+    let mut last = 0;
+    for _ in 0..3 {
+        // Each start takes a batch of numbers: they run ahead of the clock.
+        last = bench.host().await.number_report().await.expect("a number");
+    }
+    let journal = bench.paths().ledger().join("journal");
+    let mut bytes = fs::read(&journal).expect("the ledger");
+    bytes[70] ^= 0xff;
+    fs::write(&journal, &bytes).expect("damaged");
+    for second in 0..4 {
+        bench.world.now.set(ISSUED + 10_000 * second);
+        let mut host = bench.host().await;
+        for clock in [0, 1, -500] {
+            bench.world.now.set(ISSUED + 10_000 * second + clock);
+            let number = host.number_report().await.expect("a number");
+            assert!(number > last, "{number} after {last}");
+            last = number;
+        }
+    }
+    bench.world.now.set(ISSUED + 40_000);
+    let mut host = bench.host().await;
+    last = host.number_report().await.expect("a number");
+    follow(&mut host, &bench.mesh.at(2, 1)).await;
+    assert!(host.number_report().await.expect("a number") > last, "nor in the new ledger");
 }
 
 #[tokio::test]
