@@ -4,12 +4,14 @@
 //! *assigned*. Both are in the ledger, so a round needs nobody.
 
 mod recovery;
+mod refusals;
 #[cfg(test)]
 mod tests;
 
 use mesh_ids::{NodeName, Position};
 use mesh_wire::{Drift, Report, Resource, Spec};
 
+use self::refusals::SaidRefusals;
 use crate::{
     failure::{During as _, Failure},
     intake::{self, Refusal, Stored, Trust},
@@ -34,8 +36,9 @@ pub struct Host {
     assigned: Option<Assigned>,
     /// Whether it is not known what was followed last, so that only a higher generation is followed.
     unsure: bool,
-    /// Why the last declaration that arrived was refused whole.
+    /// Why the last declaration for this node that arrived was refused whole.
     refused: String,
+    said_refusals: SaidRefusals,
     outcome: Outcome,
     patience: Patience,
     next_report: u64,
@@ -74,6 +77,7 @@ impl Host {
             assigned: None,
             unsure: false,
             refused: String::new(),
+            said_refusals: SaidRefusals::default(),
             outcome: Outcome::default(),
             patience: Patience::default(),
             next_report: 0,
@@ -158,8 +162,10 @@ impl Host {
         let accepted = match intake::accept(frame, trust, stored) {
             Ok(accepted) => accepted,
             Err(refusal) => {
-                tracing::warn!(%refusal, "a declaration was refused");
-                self.refused = refusal.to_string();
+                self.said_refusals.say(&refusal, self.machine.clock.elapsed());
+                if refusal.concerns_node() {
+                    self.refused = refusal.to_string();
+                }
                 return Ok(Taken::Refused(refusal));
             }
         };

@@ -148,6 +148,47 @@ async fn an_older_declaration_is_not_followed_because_the_stored_one_no_longer_v
 }
 
 #[tokio::test]
+async fn only_a_newer_declaration_for_this_very_node_marks_it_refused() {
+    let bench = Bench::new();
+    let mut host = bench.host().await;
+    follow(&mut host, &bench.mesh.at(2, 5)).await;
+    let stranger = mesh_seal::SigningKey::from_seed(&[9; 32]);
+    let signed = |key, bytes: Vec<u8>| serde_json::to_vec(&mesh_wire::Signed::new(bytes, key)).expect("JSON");
+    let of_format_2 = |generation, node: &str| {
+        let bytes = bench.mesh.declaration(generation, 1).to_bytes().expect("JSON");
+        let text = String::from_utf8(bytes).expect("text");
+        let text = text.replace("\"format\":1", "\"format\":2").replace("node-1", node);
+        signed(&bench.mesh.declare, text.into_bytes())
+    };
+    let mut for_another = bench.mesh.declaration(9, 9);
+    for_another.node = "node-10".parse().expect("a node");
+    let junk = [
+        b"junk".to_vec(),
+        signed(&stranger, bench.mesh.declaration(9, 9).to_bytes().expect("JSON")),
+        signed(&bench.mesh.declare, b"not even JSON".to_vec()),
+        bench.mesh.frame(&for_another),
+        of_format_2(9, "node-10"),
+        of_format_2(1, "node-1"),
+        bench.mesh.at(2, 4),
+    ];
+    for (place, frame) in junk.iter().enumerate() {
+        let taken = host.accept(frame).await;
+        assert!(matches!(taken, Ok(Taken::Refused(_))), "{place}: {taken:?}");
+        assert_eq!(host.refused(), "", "{place}: {taken:?}");
+    }
+    let taken = host.accept(&of_format_2(3, "node-1")).await;
+    assert!(matches!(taken, Ok(Taken::Refused(Refusal::Unreadable { .. }))), "{taken:?}");
+    assert!(
+        host.refused().contains("declaration 1.3.1 is for this node") && host.refused().contains("upgrade")
+    );
+    // Junk does not hide it.
+    host.accept(&junk[0]).await.expect("judged");
+    assert!(host.refused().contains("1.3.1"));
+    follow(&mut host, &bench.mesh.at(2, 6)).await;
+    assert_eq!(host.refused(), "");
+}
+
+#[tokio::test]
 async fn after_its_time_a_declaration_still_repairs_and_no_longer_removes() {
     let bench = Bench::new();
     let mut host = bench.host().await;
