@@ -1,4 +1,5 @@
-//! What the ledger remembers, one record at a time. Every released form stays readable (`tests/golden/ledger/`).
+//! What the ledger remembers, one record at a time. Every released form stays readable: this crate's
+//! `tests/golden/ledger/` holds one of each, and what has to be read out of it.
 
 use std::{collections::BTreeMap, fmt, str::FromStr as _};
 

@@ -344,6 +344,8 @@ fn the_first_form_of_the_ledger_is_read_for_ever() {
             spec: VolumeSpec { name: "x".to_owned() }.into(),
         };
         ledger.write([Record::Carried { resources: vec![carried] }, drift(9, None)]).expect("written");
+        let kept = vec![Digest::of_sha256([7; 32])];
+        ledger.write([Record::Salvaged { kept }, Record::Doubted]).expect("written");
         std::fs::create_dir_all(&folder).expect("a folder");
         std::fs::write(&journal, disk.bytes.borrow().as_ref().expect("a file")).expect("written");
         std::fs::write(&memory, picture(ledger.memory())).expect("written");
