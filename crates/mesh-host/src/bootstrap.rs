@@ -28,7 +28,7 @@ use crate::{
     host::Host,
     intake::Trust,
     join::{self, JoinError},
-    keys::{read_private, remove_private, write_private},
+    keys::{NodeKeys, read_private, remove_private, write_private},
     link_file::LinkFile,
     machine::{Machine, engine::images::take_bundle, facts},
     paths::Paths,
@@ -139,7 +139,9 @@ pub async fn bootstrap(
 
     tell(Told::Stage("raising what the bundle carries"));
     let mut host = Host::open(paths, machine.clone(), trust).await?;
-    let resources = engine::without_needless(&bundle.resources, &host.memory().carried, machine).await?;
+    let resources = engine::without_needless(&bundle.resources, host.carried_before(), machine).await?;
+    let carried: Vec<_> = resources.iter().map(|it| it.resource.clone()).collect();
+    host.begin_to_carry(&carried).await?;
     let (steps, count) = raise(&mut host, resources, tell).await?;
 
     tell(Told::Stage("waiting for the control plane"));
@@ -262,6 +264,8 @@ async fn link(
     // Kept until it is used: after a kill the very same token is tried, which the control plane takes for the same join.
     let kept = paths.secrets().join("join.token");
     for again in [true, false] {
+        // Read before the attempt: a signed refusal removes the keys.
+        let made_for = NodeKeys::made_for(paths)?;
         let text = if let Some(text) = read_private(&kept)? {
             text
         } else {
@@ -283,6 +287,15 @@ async fn link(
             Ok(_) => break,
             // The kept one is of an earlier try: expired meanwhile, or of a control plane that lost its store.
             Err(error) if again && error.exit_code() == 3 => {
+                let ours = made_for.as_deref() == Some(token.id.as_str());
+                if ours && api.never_heard(node).await? {
+                    // Nobody else ever held that token: it is this machine, killed after the control plane took it in
+                    // and before it knew.
+                    tell(Told::Step(
+                        "removing the node that an interrupted bootstrap had made of this machine",
+                    ));
+                    api.remove(node).await?;
+                }
                 remove_private(&kept)?;
                 tell(Told::Step(&format!("inviting again: {error}")));
             }

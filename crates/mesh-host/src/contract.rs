@@ -83,7 +83,7 @@ async fn converge(bench: &Bench, folder: &Path, json: &str, when: &str) {
 }
 
 /// In memory where the machine has it: thousands of ledgers are begun here, and losing them is another test's matter.
-fn folder() -> tempfile::TempDir {
+pub(crate) fn folder() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a folder")
 }
 

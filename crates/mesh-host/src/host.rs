@@ -3,17 +3,20 @@
 //! It is told what to be by two origins that never touch each other's: what the machine *carries* and what the mesh
 //! *assigned*. Both are in the ledger, so a round needs nobody.
 
+mod recovery;
+mod refusals;
 #[cfg(test)]
 mod tests;
 
 use mesh_ids::{NodeName, Position};
 use mesh_wire::{Drift, Report, Resource, Spec};
 
+use self::refusals::SaidRefusals;
 use crate::{
     failure::{During as _, Failure},
     intake::{self, Refusal, Stored, Trust},
     kinds::unit::path_of as unit_path,
-    ledger::{Folder, Ledger, Lock, Memory, Origin, Record},
+    ledger::{Folder, Ledger, Lock, Memory, Origin, Record, position_in},
     machine::Machine,
     paths::Paths,
     reconcile::{self, Declared, Desired, Outcome, Patience, Plan, Progress},
@@ -31,8 +34,11 @@ pub struct Host {
     trust: Option<Trust>,
     carried: Vec<Declared>,
     assigned: Option<Assigned>,
-    /// Why the last declaration that arrived was refused whole.
+    /// Whether it is not known what was followed last, so that only a higher generation is followed.
+    unsure: bool,
+    /// Why the last declaration for this node that arrived was refused whole.
     refused: String,
+    said_refusals: SaidRefusals,
     outcome: Outcome,
     patience: Patience,
     next_report: u64,
@@ -69,7 +75,9 @@ impl Host {
             trust,
             carried: Vec::new(),
             assigned: None,
+            unsure: false,
             refused: String::new(),
+            said_refusals: SaidRefusals::default(),
             outcome: Outcome::default(),
             patience: Patience::default(),
             next_report: 0,
@@ -80,34 +88,48 @@ impl Host {
         Ok(host)
     }
 
-    /// Reports and drifts are numbered from the clock on in a new ledger, so that a machine that lost its old one does
-    /// not repeat numbers that were already heard.
+    /// Reports and drifts are numbered from the clock on in a new ledger, and reports where it cannot be read, so that a
+    /// machine that lost its old one does not repeat numbers that were already heard.
     fn begin_counting(&mut self) -> Result<(), Failure> {
-        let memory = self.ledger.memory();
-        if self.ledger.unreadable().is_none() && memory.reports == 0 {
-            let now = u64::try_from(self.machine.clock.now()).unwrap_or(0).max(1);
+        let now = self.number_of_now();
+        if let Some(left) = self.ledger.left() {
+            self.next_report = self.next_report.max(left.reports);
+            return Ok(());
+        }
+        if self.ledger.unreadable().is_none() && self.ledger.memory().reports == 0 {
             self.ledger.write([Record::Counted { reports: now, drift: now, change: 0, floor: i64::MIN }])?;
             self.ledger.commit()?;
         }
-        self.next_report = self.ledger.memory().reports;
+        self.next_report = self.next_report.max(self.ledger.memory().reports);
         Ok(())
+    }
+
+    fn number_of_now(&self) -> u64 {
+        u64::try_from(self.machine.clock.now()).unwrap_or(0).max(1)
     }
 
     /// Takes from the ledger what the machine should be. What is stored is verified again.
     fn load(&mut self) {
         let memory = self.ledger.memory();
         self.carried = memory.carried.iter().cloned().map(Ok).collect();
-        self.assigned = None;
+        (self.assigned, self.unsure) = (None, false);
         if let Some((reason, _)) = self.ledger.unreadable() {
             tracing::error!(reason, "the ledger cannot be read: what runs is kept, nothing is applied");
             self.refused = format!("the ledger of this node cannot be read: {reason}; what runs is kept");
             return;
         }
-        let (Some(trust), Some(frame)) = (&self.trust, &memory.accepted) else { return };
+        let (Some(trust), accepted) = (&self.trust, &memory.accepted) else { return };
+        if memory.doubted {
+            self.unsure = true;
+            recovery::DOUBTED.clone_into(&mut self.refused);
+            return;
+        }
+        let Some(frame) = accepted else { return };
         match intake::accept(frame.as_bytes(), trust, Stored::Nothing) {
             Ok(accepted) => self.assigned = Some(Assigned::of(&accepted)),
             Err(why) => {
                 tracing::error!(%why, "the stored declaration does not verify: what runs is kept");
+                self.unsure = true;
                 self.refused = format!("the stored declaration does not verify: {why}; what runs is kept");
             }
         }
@@ -130,16 +152,20 @@ impl Host {
             return Err(Failure::new("this machine has joined no mesh"));
         };
         let known = self.assigned.as_ref().map(|assigned| assigned.position);
-        let stored = match (self.ledger.unreadable(), self.ledger.memory().accepted.as_deref(), known) {
+        let frame_held = self.ledger.memory().accepted.as_deref();
+        let stored = match (self.ledger.unreadable(), frame_held, known) {
             (Some((_, known)), ..) => Stored::Unreadable { known },
+            _ if self.unsure => Stored::Unreadable { known: frame_held.and_then(position_in) },
             (None, Some(frame), Some(position)) => Stored::Declaration { position, frame: frame.as_bytes() },
             _ => Stored::Nothing,
         };
         let accepted = match intake::accept(frame, trust, stored) {
             Ok(accepted) => accepted,
             Err(refusal) => {
-                tracing::warn!(%refusal, "a declaration was refused");
-                self.refused = refusal.to_string();
+                self.said_refusals.say(&refusal, self.machine.clock.elapsed());
+                if refusal.concerns_node() {
+                    self.refused = refusal.to_string();
+                }
                 return Ok(Taken::Refused(refusal));
             }
         };
@@ -147,16 +173,15 @@ impl Host {
         // The signature verified, so this is JSON; what is not UTF-8 in it could not have been read.
         let text = std::str::from_utf8(frame).during("keep the declaration")?.to_owned();
         let record = Record::Accepted { frame: text, issued };
-        if self.ledger.unreadable().is_some() {
-            self.ledger.begin_anew(record)?;
-            self.begin_counting()?;
+        let assigned = Assigned::of(&accepted);
+        if self.ledger.unreadable().is_some() || self.ledger.memory().doubted {
+            self.recover(record, Some(&assigned.resources))?;
         } else if !accepted.again {
             self.ledger.write([record])?;
             self.ledger.commit()?;
         }
-        let assigned = Assigned::of(&accepted);
         let position = assigned.position;
-        self.assigned = Some(assigned);
+        (self.assigned, self.unsure) = (Some(assigned), false);
         self.refused.clear();
         drop(held);
         Ok(Taken::Accepted(position))
@@ -177,6 +202,7 @@ impl Host {
         progress: Progress<'_>,
     ) -> Result<&Outcome, Failure> {
         let held = self.hold().await?;
+        self.refuse_unreadable("nothing is applied")?;
         if self.ledger.memory().carried != resources {
             self.ledger.write([Record::Carried { resources }])?;
             self.ledger.commit()?;
@@ -188,9 +214,6 @@ impl Host {
     }
 
     async fn reconcile(&mut self, progress: Progress<'_>) -> Result<(), Failure> {
-        if let Some((reason, _)) = self.ledger.unreadable() {
-            return Err(Failure::new(format!("the ledger cannot be read, so nothing is applied: {reason}")));
-        }
         let desired = desired(&self.carried, self.assigned.as_ref(), self.now());
         let outcome =
             reconcile::round(&self.machine, &mut self.ledger, desired, &mut self.patience, progress).await?;
@@ -220,6 +243,7 @@ impl Host {
     /// Takes everything assigned off the machine, and everything carried too if told so; puts back what stood there.
     pub async fn remove_all(&mut self, carried: bool, progress: Progress<'_>) -> Result<&Outcome, Failure> {
         let held = self.hold().await?;
+        self.refuse_unreadable("nothing is removed")?;
         if carried {
             self.ledger.write([Record::Carried { resources: Vec::new() }])?;
             self.carried.clear();
@@ -296,7 +320,9 @@ impl Host {
     /// The number of the next report.
     pub async fn number_report(&mut self) -> Result<u64, Failure> {
         let _held = self.hold().await?;
-        if self.next_report >= self.ledger.memory().reports && self.ledger.unreadable().is_none() {
+        if self.ledger.unreadable().is_some() {
+            self.next_report = self.next_report.max(self.number_of_now());
+        } else if self.next_report >= self.ledger.memory().reports {
             let reports = self.next_report + REPORTS_AT_ONCE;
             self.ledger.write([Record::Counted { reports, drift: 0, change: 0, floor: i64::MIN }])?;
             self.ledger.commit()?;
@@ -320,6 +346,7 @@ impl Host {
 
     /// Forgets what the mesh declared, once nothing of it is left on the machine.
     pub fn forget_assigned(&mut self) -> Result<(), Failure> {
+        self.refuse_unreadable("nothing is forgotten")?;
         self.ledger.write([Record::Left])?;
         self.ledger.commit()?;
         self.assigned = None;

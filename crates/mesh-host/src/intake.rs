@@ -3,9 +3,10 @@
 //! The order is fixed: size, outer frame, signature, then (of the bytes that verified) mesh, node and key, then the
 //! position, then the rest. Called by [`crate::host`] for every frame, and again for the stored one at every start.
 
-use mesh_ids::{Fingerprint, Generation, MeshId, NodeName, Position};
+use mesh_ids::{Epoch, Fingerprint, Generation, MeshId, NodeName, Position, Sequence};
 use mesh_seal::VerifyingKey;
-use mesh_wire::{Declaration, DeclarationError, FrameRefusal, Signed};
+use mesh_wire::{Declaration, DeclarationError, FrameRefusal, Signed, VerifiedBytes};
+use serde::Deserialize;
 
 /// What the node was told when it joined: whom it follows.
 #[derive(Debug, Clone)]
@@ -32,7 +33,7 @@ pub enum Stored<'a> {
         /// The frame it came in.
         frame: &'a [u8],
     },
-    /// A ledger that cannot be read: only a higher generation than what could still be read of it is followed.
+    /// Something that cannot be read, or no longer verifies: only a higher generation than it is followed.
     Unreadable {
         /// The highest position that could still be read.
         known: Option<Position>,
@@ -45,9 +46,17 @@ pub enum Refusal {
     /// The frame does not open.
     #[error(transparent)]
     Frame(#[from] FrameRefusal),
-    /// The declaration cannot be read.
+    /// Signed by the right key, and not a declaration for this node that anything can be made of.
     #[error(transparent)]
     Declaration(#[from] DeclarationError),
+    /// A declaration for this node, newer than what is held, cannot be read.
+    #[error("the declaration {offered} is for this node and cannot be read: {why}")]
+    Unreadable {
+        /// Where it stands.
+        offered: Position,
+        /// Why.
+        why: DeclarationError,
+    },
     /// Signed by the right key for somebody else.
     #[error("the declaration is for {what} {found}, this is {mine}")]
     NotMine {
@@ -72,10 +81,10 @@ pub enum Refusal {
          in other hands"
     )]
     Forked(Position),
-    /// The ledger cannot be read, and this is no higher generation.
+    /// What was followed last cannot be read or no longer verifies, and this is no higher generation.
     #[error(
-        "the ledger of this node cannot be read, so it keeps what runs and follows only a higher generation than {known}: \
-         run 'mesh node recover {node}'"
+        "what this node followed last cannot be read or trusted, so it keeps what runs and follows only a higher generation \
+         than {known}: run 'mesh node recover {node}'"
     )]
     NoRecovery {
         /// This node.
@@ -83,6 +92,43 @@ pub enum Refusal {
         /// What could still be read.
         known: String,
     },
+}
+
+impl Refusal {
+    /// Whether it says something of the mesh and this node. The others are junk, somebody else's, or old: who can put a
+    /// message into the node's queue must not be able to speak in its name.
+    pub fn concerns_node(&self) -> bool {
+        matches!(self, Self::Unreadable { .. } | Self::Forked(_) | Self::NoRecovery { .. })
+    }
+}
+
+/// To whom a declaration is and where it stands, whatever else is in it.
+#[derive(Deserialize)]
+struct Addressed {
+    mesh: MeshId,
+    node: NodeName,
+    key: Fingerprint,
+    epoch: Epoch,
+    generation: Generation,
+    sequence: Sequence,
+}
+
+impl Addressed {
+    fn position(&self) -> Position {
+        Position { epoch: self.epoch, generation: self.generation, sequence: self.sequence }
+    }
+
+    fn refuse_others(&self, trust: &Trust) -> Result<(), Refusal> {
+        let mine: [(&'static str, String, String); 3] = [
+            ("the mesh", self.mesh.to_string(), trust.mesh.to_string()),
+            ("the node", self.node.to_string(), trust.node.to_string()),
+            ("the node key", self.key.to_string(), trust.key.to_string()),
+        ];
+        match mine.into_iter().find(|(_, found, mine)| found != mine) {
+            Some((what, found, mine)) => Err(Refusal::NotMine { what, found, mine }),
+            None => Ok(()),
+        }
+    }
 }
 
 /// What a frame that is followed says.
@@ -97,16 +143,32 @@ pub struct Accepted {
 /// Judges a frame.
 pub fn accept(frame: &[u8], trust: &Trust, stored: Stored<'_>) -> Result<Accepted, Refusal> {
     let verified = Signed::open(frame, &trust.declare_keys)?;
-    let declaration = Declaration::read(&verified)?;
-    let mine: [(&'static str, String, String); 3] = [
-        ("the mesh", declaration.mesh.to_string(), trust.mesh.to_string()),
-        ("the node", declaration.node.to_string(), trust.node.to_string()),
-        ("the node key", declaration.key.to_string(), trust.key.to_string()),
-    ];
-    if let Some((what, found, mine)) = mine.into_iter().find(|(_, found, mine)| found != mine) {
-        return Err(Refusal::NotMine { what, found, mine });
+    let declaration = Declaration::read(&verified);
+    let addressed = match serde_json::from_slice::<Addressed>(verified.as_slice()) {
+        Ok(addressed) => addressed,
+        Err(error) => {
+            return Err(declaration
+                .err()
+                .unwrap_or_else(|| DeclarationError::Malformed(error.to_string()))
+                .into());
+        }
+    };
+    addressed.refuse_others(trust)?;
+    let offered = addressed.position();
+    let again = is_again(offered, &verified, trust, stored)?;
+    match declaration {
+        Ok(declaration) => Ok(Accepted { declaration, again }),
+        Err(why) => Err(Refusal::Unreadable { offered, why }),
     }
-    let offered = declaration.position();
+}
+
+/// Whether it is what is held already; an error where it does not stand above that.
+fn is_again(
+    offered: Position,
+    verified: &VerifiedBytes,
+    trust: &Trust,
+    stored: Stored<'_>,
+) -> Result<bool, Refusal> {
     match stored {
         Stored::Nothing => {}
         Stored::Declaration { position, .. } if offered > position => {}
@@ -116,7 +178,7 @@ pub fn accept(frame: &[u8], trust: &Trust, stored: Stored<'_>) -> Result<Accepte
             if held.ok().as_deref() != Some(verified.as_slice()) {
                 return Err(Refusal::Forked(position));
             }
-            return Ok(Accepted { declaration, again: true });
+            return Ok(true);
         }
         Stored::Declaration { position, .. } => return Err(Refusal::Stale { offered, held: position }),
         Stored::Unreadable { known } => {
@@ -130,7 +192,7 @@ pub fn accept(frame: &[u8], trust: &Trust, stored: Stored<'_>) -> Result<Accepte
             }
         }
     }
-    Ok(Accepted { declaration, again: false })
+    Ok(false)
 }
 
 #[cfg(test)]

@@ -3,8 +3,9 @@
 //! Says why within a minute when it cannot, and leaves nothing behind then, with one exception. A token is bound to
 //! the first identity key that uses it. So once the request may have left the machine and no answer came, the keys stay
 //! in `identity/` beside the token's id: the same command again uses the same keys, which the control plane takes for
-//! the same machine. A signed refusal, or any failure before the request was sent, removes them; keys of an attempt
-//! with another token are replaced. The token's secret is never sent, and only an answer signed by the declare key in
+//! the same machine. Keys of this attempt go when it fails before the request was sent; keys of an earlier attempt go
+//! only with a signed refusal, since the control plane may have bound them then; keys of an attempt with another token
+//! are replaced. The token's secret is never sent, and only an answer signed by the declare key in
 //! the token, echoing this attempt's nonce, is believed.
 //! Called by: `mesh-host join`, and the bootstrap for the first node.
 
@@ -101,6 +102,7 @@ pub async fn join(
 
     let retried = NodeKeys::made_for(machine.paths)?.as_deref() == Some(token.id.as_str());
     let keys = if retried { NodeKeys::read(machine.paths)? } else { None };
+    let kept = keys.is_some();
     let keys = match keys {
         Some(keys) => {
             progress("using the keys of the attempt that got no answer");
@@ -111,7 +113,7 @@ pub async fn join(
     let attempt = Attempt { token, brokers, declare_key, machine, keys, end };
     let outcome = attempt.run(progress).await;
     if let Err(error) = &outcome
-        && !error.leaves_question()
+        && error.settles(kept)
     {
         NodeKeys::remove(machine.paths)?;
     }

@@ -2,12 +2,14 @@
 //!
 //! One file ([`journal`]): what happened is appended, and now and then the file is replaced by a snapshot of what still
 //! counts. [`Ledger::write`] alone makes nothing durable: [`Ledger::commit`] does, once for everything before it. A
-//! ledger that cannot be read stays as it is; the host then applies nothing until a higher generation begins a new one.
+//! ledger that cannot be read stays as it is; the host then applies nothing until a higher generation, or a person at the
+//! machine, begins a new one from what could still be read ([`salvage`]).
 
 mod disk;
 mod journal;
 mod lock;
 mod record;
+mod salvage;
 #[cfg(test)]
 mod tests;
 
@@ -18,7 +20,7 @@ use journal::Chain;
 pub use lock::{Held, Lock};
 use mesh_ids::{Digest, Position, ResourceId};
 use mesh_wire::{Drift, Resource};
-pub use record::{Entry, Origin, Record};
+pub use record::{Entry, Origin, Record, position_in};
 
 use crate::failure::{During as _, Failure};
 
@@ -46,6 +48,10 @@ pub struct Memory {
     pub reports: u64,
     /// No declaration that verified was issued later than this: the earliest it can be now.
     pub floor: i64,
+    /// Whether [`Self::accepted`] may not be the newest that was followed.
+    pub doubted: bool,
+    /// Copies that stay, whoever refers to them.
+    pub salvaged: Vec<Digest>,
 }
 
 /// The ledger.
@@ -61,10 +67,15 @@ pub struct Ledger {
     syncs: u64,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 enum State {
     Readable,
-    Unreadable { reason: String, known: Option<Position> },
+    /// `left`: what could still be read; `None` where a newer host wrote it.
+    Unreadable {
+        reason: String,
+        known: Option<Position>,
+        left: Option<Box<Memory>>,
+    },
 }
 
 impl Ledger {
@@ -89,27 +100,27 @@ impl Ledger {
     }
 
     fn load(&mut self, bytes: &[u8]) -> Result<(), Failure> {
-        let (payloads, damage) = match journal::read(bytes) {
-            Ok(read) => {
-                (self.chain, self.length, self.synced) = (read.chain, read.good as u64, read.good as u64);
-                (read.payloads, None)
+        let read = match journal::read(bytes) {
+            Ok(read) => read,
+            Err(damaged) => {
+                self.state = salvage::unreadable(damaged.reason, damaged.left);
+                return Ok(());
             }
-            Err(damaged) => (damaged.payloads, Some(damaged.reason)),
         };
-        let mut unreadable = damage;
-        for payload in payloads {
+        for payload in &read.payloads {
             match serde_json::from_slice::<Record>(payload) {
                 Ok(record) => self.memory.take(record),
                 Err(error) => {
-                    unreadable.get_or_insert(format!("a record cannot be read: {error}"));
+                    let whole = read.payloads.iter().map(|payload| journal::Piece::Whole(payload)).collect();
+                    self.state =
+                        salvage::unreadable(format!("a record cannot be read: {error}"), Some(whole));
+                    self.memory = Memory::default();
+                    return Ok(());
                 }
             }
         }
-        if let Some(reason) = unreadable {
-            let known = self.memory.accepted.as_deref().and_then(record::position_in);
-            self.memory = Memory::default();
-            self.state = State::Unreadable { reason, known };
-        } else if self.length < bytes.len() as u64 {
+        (self.chain, self.length, self.synced) = (read.chain, read.good as u64, read.good as u64);
+        if self.length < bytes.len() as u64 {
             tracing::warn!(
                 bytes = bytes.len() as u64 - self.length,
                 "the end of the ledger was torn by a power cut and is dropped"
@@ -124,7 +135,15 @@ impl Ledger {
     pub fn unreadable(&self) -> Option<(&str, Option<Position>)> {
         match &self.state {
             State::Readable => None,
-            State::Unreadable { reason, known } => Some((reason, *known)),
+            State::Unreadable { reason, known, .. } => Some((reason, *known)),
+        }
+    }
+
+    /// What could still be read of a ledger that cannot be read; not to be acted upon.
+    pub fn left(&self) -> Option<&Memory> {
+        match &self.state {
+            State::Readable => None,
+            State::Unreadable { left, .. } => left.as_deref(),
         }
     }
 
@@ -133,13 +152,19 @@ impl Ledger {
         &self.memory
     }
 
-    /// Sets the unreadable ledger aside, for a person to look at, and begins a new one with this record. The old one is
-    /// in place until the new one is whole: what was followed is never forgotten in between.
-    pub fn begin_anew(&mut self, first: Record) -> Result<(), Failure> {
+    /// Sets the unreadable ledger aside, for a person to look at, and begins a new one from what could still be read and
+    /// these records. The old one is in place until the new one is whole: nothing is forgotten in between.
+    pub fn begin_anew(&mut self, records: impl IntoIterator<Item = Record>) -> Result<(), Failure> {
+        let Some(left) = self.left() else {
+            return Err(Failure::new(
+                "the ledger was written by a newer mesh-host: install that version again",
+            ));
+        };
+        let mut memory = left.clone();
+        records.into_iter().for_each(|record| memory.take(record));
         self.disk.set_aside().during("set the unreadable ledger aside")?;
-        self.memory = Memory::default();
-        self.memory.take(first);
-        self.replace()?;
+        self.replace_by(&memory)?;
+        self.memory = memory;
         self.state = State::Readable;
         Ok(())
     }
@@ -167,7 +192,7 @@ impl Ledger {
             // Half a record may be there now. Nothing may be appended behind it.
             if let Err(second) = self.disk.truncate(self.length) {
                 let reason = format!("an append failed ({error}) and could not be undone ({second})");
-                self.state = State::Unreadable { reason, known: None };
+                self.state = salvage::interrupted(reason, std::mem::take(&mut self.memory));
             }
             return Err(Failure::of("write the ledger", &error));
         }
@@ -193,7 +218,14 @@ impl Ledger {
 
     /// Replaces the file by a snapshot of what is remembered.
     fn replace(&mut self) -> Result<(), Failure> {
-        let payloads = self.memory.records().iter().map(serde_json::to_vec).collect::<Result<Vec<_>, _>>();
+        let memory = std::mem::take(&mut self.memory);
+        let outcome = self.replace_by(&memory);
+        self.memory = memory;
+        outcome
+    }
+
+    fn replace_by(&mut self, memory: &Memory) -> Result<(), Failure> {
+        let payloads = memory.records().iter().map(serde_json::to_vec).collect::<Result<Vec<_>, _>>();
         let payloads = payloads.during("write the ledger")?;
         let (bytes, chain) = journal::snapshot(payloads.iter().map(Vec::as_slice));
         self.disk.replace(&bytes).during("write the ledger")?;
@@ -214,6 +246,12 @@ impl Ledger {
         self.synced = self.length;
     }
 
+    /// Replaces the file by a snapshot now.
+    #[cfg(test)]
+    pub(crate) fn snapshot_now(&mut self) {
+        self.replace().expect("a snapshot");
+    }
+
     /// How often the disk was asked to make something durable, since the ledger was opened.
     pub fn syncs(&self) -> u64 {
         self.syncs
@@ -230,22 +268,29 @@ impl Memory {
     pub fn digests(&self) -> Vec<Digest> {
         let mut found = Vec::new();
         self.entries.values().for_each(|entry| record::digests_in(&entry.before, &mut found));
+        found.extend(self.salvaged.iter().cloned());
         found
     }
 
-    fn take(&mut self, record: Record) {
+    /// Takes in what happened.
+    pub(crate) fn take(&mut self, record: Record) {
         match record {
             Record::Accepted { frame, issued } => {
                 self.accepted = Some(frame);
+                self.doubted = false;
                 self.floor = self.floor.max(issued);
             }
-            Record::Left => (self.accepted, self.floor) = (None, 0),
+            Record::Left => (self.accepted, self.floor, self.doubted) = (None, 0, false),
+            Record::Doubted => self.doubted = true,
+            Record::Salvaged { kept } => self.salvaged = kept,
             Record::Carried { resources } => self.carried = resources,
             Record::Entry(entry) => {
                 self.last_change = self.last_change.max(entry.changed).max(entry.place);
+                self.take_seen(&entry.seen);
                 self.entries.insert((entry.origin, entry.resource.id.clone()), *entry);
             }
             Record::Completed { origin, id, seen } => {
+                self.take_seen(&seen);
                 if let Some(entry) = self.entries.get_mut(&(origin, id)) {
                     entry.complete = true;
                     entry.restarting = false;
@@ -271,6 +316,11 @@ impl Memory {
         }
     }
 
+    /// What was seen may be gone from a ledger that was begun anew; its number is not used again all the same.
+    fn take_seen(&mut self, seen: &BTreeMap<ResourceId, u64>) {
+        self.last_change = seen.values().copied().fold(self.last_change, u64::max);
+    }
+
     fn take_drift(&mut self, drift: Drift) {
         self.last_drift = self.last_drift.max(drift.number);
         match self.drift.iter_mut().find(|known| known.number == drift.number) {
@@ -293,6 +343,10 @@ impl Memory {
         // The time floor is in the counters already.
         let accepted = self.accepted.clone().map(|frame| Record::Accepted { frame, issued: i64::MIN });
         records.extend(accepted);
+        records.extend(self.doubted.then_some(Record::Doubted));
+        if !self.salvaged.is_empty() {
+            records.push(Record::Salvaged { kept: self.salvaged.clone() });
+        }
         if !self.carried.is_empty() {
             records.push(Record::Carried { resources: self.carried.clone() });
         }

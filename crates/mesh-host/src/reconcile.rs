@@ -20,6 +20,7 @@ use mesh_ids::ResourceId;
 use mesh_wire::{Resource, Spec, UnreadableResource};
 pub use patience::{NotYet, Patience};
 pub use plan::{Plan, Planned, plan};
+pub(crate) use prepare::is_same_thing;
 pub use round::round;
 
 use crate::{failure::Failure, ledger::Origin, step::Step};

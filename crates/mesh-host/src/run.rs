@@ -1,10 +1,16 @@
 //! The daemon: a round when a declaration arrived, when the machine changed, and every half minute in any case.
 //!
-//! One thread does everything, one thing at a time. It needs no network: the uplink is beside it, and a machine that has
-//! joined no mesh has none. Ending it leaves everything running.
+//! One thread does everything on the machine, one thing at a time, and may wait for a disk. It needs no network: the
+//! uplink has a thread of its own ([`beside`]), and a machine that has joined no mesh has none. Ending it leaves everything
+//! running.
+
+mod beside;
+mod panics;
 
 use std::{rc::Rc, sync::Arc, time::Duration};
 
+use self::beside::Pulse;
+pub use self::panics::end_on_panic;
 use mesh_wire::{Boot, Facts, Report};
 use tokio::{
     signal::unix::{SignalKind, signal},
@@ -15,7 +21,7 @@ use tokio::{
 use crate::{
     failure::{During as _, Failure},
     host::{Host, Taken},
-    machine::{Machine, SystemClock, facts, routes::RouteWatch, watch::FileWatch},
+    machine::{Machine, facts, watch::FileWatch},
     paths::Paths,
     report::{FromLink, HostEnd, LinkState},
     status::Status,
@@ -42,28 +48,10 @@ pub async fn run(
     let mut end = signal(SignalKind::terminate()).during("listen to signals")?;
     let mut interrupt = signal(SignalKind::interrupt()).during("listen to signals")?;
     let tasks = tokio::task::LocalSet::new();
-    if let Some(uplink) = uplink {
-        let hint = uplink.hint();
-        tasks.spawn_local(async move {
-            let mut routes = match RouteWatch::open() {
-                Ok(routes) => routes,
-                Err(why) => return tracing::warn!(%why, "a changed route does not wake the uplink"),
-            };
-            while routes.changed().await.is_ok() {
-                hint.give();
-            }
-        });
-        tasks.spawn_local(async { uplink.run(SystemClock).await });
-    }
-    if let Some(patience) = sd_notify::watchdog_enabled() {
-        tasks.spawn_local(async move {
-            let mut ticks = interval(patience / 3);
-            loop {
-                ticks.tick().await;
-                let _ = sd_notify::notify(&[sd_notify::NotifyState::Watchdog]);
-            }
-        });
-    }
+    let pulse = Pulse::default();
+    let seen = pulse.clone();
+    let mut ended = beside::start(move || beside::outwards(uplink, seen))?;
+    tasks.spawn_local(async move { pulse.beat().await });
     let changes = Rc::new(Notify::new());
     listen(&tasks, &machine, &changes);
     let watch = FileWatch::new(paths.root())?;
@@ -88,6 +76,7 @@ pub async fn run(
                 outcome = daemon.work(&changes) => outcome,
                 _ = end.recv() => Ok(()),
                 _ = interrupt.recv() => Ok(()),
+                _ = &mut ended => Err(Failure::new("the thread of the uplink has ended")),
             }
         })
         .await?;

@@ -1,6 +1,7 @@
 //! What the bootstrap asks of the control plane it has just raised, over TLS by the mesh's own authority and no other.
 //!
-//! Names two things of the interface only: what answers, and the invitation. Everything else is a client's.
+//! Names few things of the interface only: what answers, the invitation, and this node where an earlier bootstrap was
+//! killed on the way into it. Everything else is a client's.
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -76,9 +77,27 @@ impl Api {
         }
         let body = serde_json::json!({ "node": node }).to_string();
         let answer = self.ask(Method::POST, "/v1/nodes/invitations", body.into()).await;
-        let answer = answer.map_err(|failure| failure.during(format!("invite {node}")))?;
+        let answer = answer.map_err(|failure| {
+            Failure::new(format!(
+                "invite {node}: {failure}; if a node of this name is this very machine from a bootstrap that was \
+                 interrupted, run 'mesh node remove {node}' and then the same command again"
+            ))
+        })?;
         let Invitation { token } = serde_json::from_slice(&answer).during("read the invitation")?;
         Ok(token)
+    }
+
+    /// Whether there is a node of this name from which nothing was ever heard.
+    pub(super) async fn never_heard(&self, node: &NodeName) -> Result<bool, Failure> {
+        let asked = self.ask(Method::GET, "/v1/nodes", Bytes::new()).await;
+        let answer = asked.map_err(|failure| failure.during("list the nodes"))?;
+        is_never_heard(&answer, node)
+    }
+
+    /// Takes a node out of the mesh.
+    pub(super) async fn remove(&self, node: &NodeName) -> Result<(), Failure> {
+        let asked = self.ask(Method::DELETE, &format!("/v1/nodes/{node}"), Bytes::new()).await;
+        asked.map(|_| ()).map_err(|failure| failure.during(format!("remove {node}")))
     }
 
     async fn ask(&self, method: Method, path: &str, body: Bytes) -> Result<Bytes, Failure> {
@@ -141,6 +160,35 @@ impl Api {
     }
 }
 
+fn is_never_heard(list: &[u8], node: &NodeName) -> Result<bool, Failure> {
+    #[derive(Deserialize)]
+    struct List {
+        items: Vec<Item>,
+    }
+    #[derive(Deserialize)]
+    struct Item {
+        name: String,
+        last_heard: Option<String>,
+    }
+    let List { items } = serde_json::from_slice(list).during("read the list of nodes")?;
+    Ok(items.iter().any(|item| item.name == node.as_str() && item.last_heard.is_none()))
+}
+
 fn unexplained(what: &str, status: StatusCode) -> Failure {
     Failure::new(format!("{what}: it answered {status}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_that_was_heard_once_is_somebody() -> Result<(), Box<dyn std::error::Error>> {
+        let list = br#"{"items": [{"name": "node-1", "last_heard": null, "state": "new"},
+            {"name": "node-2", "last_heard": "2026-01-01T00:00:00Z"}], "cursor": ""}"#;
+        for (node, expected) in [("node-1", true), ("node-2", false), ("node-3", false)] {
+            assert_eq!(is_never_heard(list, &node.parse()?)?, expected, "{node}");
+        }
+        Ok(())
+    }
 }

@@ -50,6 +50,8 @@ impl Apply {
         let resources = declared.into_iter().flatten().collect();
         let machine = Machine::real(paths);
         let mut host = Host::open(paths, machine.clone(), None).await?;
+        let refused = host.refuse_unreadable("nothing was applied");
+        refused.map_err(|why| Ended::new(Exit::Refused, why.to_string()))?;
         let outcome = host.carry(resources, &mut |_, id, step| print(format_args!("{id}: {step}"))).await?;
         if let Ok(Some(daemon)) = Status::read(&machine) {
             // So that its status is of what is declared now.

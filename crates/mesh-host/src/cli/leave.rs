@@ -4,7 +4,13 @@ use clap::Args;
 
 use super::{Ended, Exit, output::print, trust};
 use crate::{
-    failure::Failure, host::Host, keys::NodeKeys, ledger::Origin, link_file, machine::Machine, paths::Paths,
+    failure::Failure,
+    host::Host,
+    keys::NodeKeys,
+    ledger::Origin,
+    link_file::{self, LinkFile},
+    machine::Machine,
+    paths::Paths,
     service,
 };
 
@@ -24,11 +30,15 @@ pub(super) struct Leave {
 
 impl Leave {
     pub(super) async fn run(self, paths: &Paths) -> Result<Exit, Ended> {
-        let joined = trust(paths)?.is_some();
+        let joined = LinkFile::read(paths)?.is_some();
         let machine = Machine::real(paths);
-        // The daemon first: it would bring back what is removed.
+        // A machine whose keys are gone can leave, too.
+        let trust = trust(paths).ok().flatten().map(|(_, _, trust)| trust);
+        let mut host = Host::open(paths, machine.clone(), trust).await?;
+        let refused = host.refuse_unreadable("nothing was removed and nothing forgotten");
+        refused.map_err(|why| Ended::new(Exit::Refused, why.to_string()))?;
+        // The daemon before anything else: it would bring back what is removed.
         service::stop(&machine).await?;
-        let mut host = Host::open(paths, machine.clone(), None).await?;
         let outcome =
             host.remove_all(self.carried, &mut |_, id, step| print(format_args!("{id}: {step}"))).await?;
         let left: Vec<String> = outcome.failed.iter().map(|((_, id), why)| format!("{id}: {why}")).collect();

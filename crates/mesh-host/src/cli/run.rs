@@ -13,6 +13,7 @@ use crate::{
 };
 
 pub(super) async fn run(paths: &Paths) -> Result<Exit, Ended> {
+    run::end_on_panic();
     let (host_end, uplink_end) = report::channel();
     let (uplink, trust, state) = match link(paths, uplink_end) {
         Ok(Some((uplink, trust))) => {

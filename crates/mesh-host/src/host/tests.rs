@@ -6,58 +6,58 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::{
-    contract::resources,
+    contract::{folder, resources},
     machine::{engine::NoEngine, fake::World},
     test_mesh::{ISSUED, NOT_AFTER, TestMesh},
 };
 
-struct Bench {
-    mesh: TestMesh,
-    world: Rc<World>,
+pub(super) struct Bench {
+    pub(super) mesh: TestMesh,
+    pub(super) world: Rc<World>,
     folder: TempDir,
 }
 
 impl Bench {
-    fn new() -> Self {
-        Self { mesh: TestMesh::new(), world: World::bare(), folder: tempfile::tempdir().expect("a folder") }
+    pub(super) fn new() -> Self {
+        Self { mesh: TestMesh::new(), world: World::bare(), folder: folder() }
     }
 
-    fn paths(&self) -> Paths {
+    pub(super) fn paths(&self) -> Paths {
         Paths::under(self.folder.path())
     }
 
     /// The host, started anew.
-    async fn host(&self) -> Host {
+    pub(super) async fn host(&self) -> Host {
         let machine = self.world.machine(Rc::new(NoEngine));
         Host::open(&self.paths(), machine, Some(self.mesh.trust.clone())).await.expect("it starts")
     }
 }
 
-fn file(id: &str, path: &str, text: &str) -> String {
+pub(super) fn file(id: &str, path: &str, text: &str) -> String {
     format!(
         r#"{{"id": "{id}", "kind": "file", "spec": {{"path": "{path}", "content": {{"text": "{text}"}}}}}}"#
     )
 }
 
-fn list(files: &[String]) -> Vec<Resource> {
+pub(super) fn list(files: &[String]) -> Vec<Resource> {
     resources(&format!("[{}]", files.join(",")))
 }
 
-async fn round(host: &mut Host) -> Outcome {
+pub(super) async fn round(host: &mut Host) -> Outcome {
     host.round(&mut |_, _, _| {}).await.expect("a round").clone()
 }
 
-async fn carry(host: &mut Host, resources: Vec<Resource>) -> Outcome {
+pub(super) async fn carry(host: &mut Host, resources: Vec<Resource>) -> Outcome {
     host.carry(resources, &mut |_, _, _| {}).await.expect("carried").clone()
 }
 
-async fn follow(host: &mut Host, frame: &[u8]) -> Outcome {
+pub(super) async fn follow(host: &mut Host, frame: &[u8]) -> Outcome {
     let taken = host.accept(frame).await.expect("the ledger is written");
     assert!(matches!(taken, Taken::Accepted(_)), "{taken:?}");
     round(host).await
 }
 
-fn failed(outcome: &Outcome) -> Vec<(String, String)> {
+pub(super) fn failed(outcome: &Outcome) -> Vec<(String, String)> {
     outcome.failed.iter().map(|((origin, id), why)| (format!("{origin} {id}"), why.to_string())).collect()
 }
 
@@ -124,6 +124,68 @@ async fn what_no_longer_verifies_is_neither_applied_nor_removed() {
     let outcome = round(&mut host).await;
     assert_eq!((outcome.steps, bench.world.text("/etc/a").as_deref()), (0, Some("by hand")));
     assert!(host.refused().contains("does not verify"), "{}", host.refused());
+}
+
+#[tokio::test]
+async fn an_older_declaration_is_not_followed_because_the_stored_one_no_longer_verifies() {
+    let mut bench = Bench::new();
+    follow(&mut bench.host().await, &bench.mesh.with(2, 5, &list(&[file("a", "/etc/a", "x")]))).await;
+    // The mesh changed its declare key, which the old frames were not signed with.
+    let older = bench.mesh.at(2, 4);
+    bench.mesh.declare = mesh_seal::SigningKey::from_seed(&[9; 32]);
+    bench.mesh.trust.declare_keys = vec![bench.mesh.declare.verifying_key()];
+    let mut host = bench.host().await;
+    let taken = host.accept(&older).await;
+    assert!(matches!(taken, Ok(Taken::Refused(Refusal::Frame(_)))), "{taken:?}");
+    for (generation, sequence) in [(1, 9), (2, 4), (2, 5), (2, 6)] {
+        let taken = host.accept(&bench.mesh.at(generation, sequence)).await;
+        assert!(matches!(taken, Ok(Taken::Refused(Refusal::NoRecovery { .. }))), "{taken:?}");
+    }
+    round(&mut host).await;
+    assert_eq!(bench.world.text("/etc/a").as_deref(), Some("x"), "kept");
+    follow(&mut host, &bench.mesh.at(3, 1)).await;
+    assert_eq!((bench.world.text("/etc/a"), host.refused()), (None, ""));
+}
+
+#[tokio::test]
+async fn only_a_newer_declaration_for_this_very_node_marks_it_refused() {
+    let bench = Bench::new();
+    let mut host = bench.host().await;
+    follow(&mut host, &bench.mesh.at(2, 5)).await;
+    let stranger = mesh_seal::SigningKey::from_seed(&[9; 32]);
+    let signed = |key, bytes: Vec<u8>| serde_json::to_vec(&mesh_wire::Signed::new(bytes, key)).expect("JSON");
+    let of_format_2 = |generation, node: &str| {
+        let bytes = bench.mesh.declaration(generation, 1).to_bytes().expect("JSON");
+        let text = String::from_utf8(bytes).expect("text");
+        let text = text.replace("\"format\":1", "\"format\":2").replace("node-1", node);
+        signed(&bench.mesh.declare, text.into_bytes())
+    };
+    let mut for_another = bench.mesh.declaration(9, 9);
+    for_another.node = "node-10".parse().expect("a node");
+    let junk = [
+        b"junk".to_vec(),
+        signed(&stranger, bench.mesh.declaration(9, 9).to_bytes().expect("JSON")),
+        signed(&bench.mesh.declare, b"not even JSON".to_vec()),
+        bench.mesh.frame(&for_another),
+        of_format_2(9, "node-10"),
+        of_format_2(1, "node-1"),
+        bench.mesh.at(2, 4),
+    ];
+    for (place, frame) in junk.iter().enumerate() {
+        let taken = host.accept(frame).await;
+        assert!(matches!(taken, Ok(Taken::Refused(_))), "{place}: {taken:?}");
+        assert_eq!(host.refused(), "", "{place}: {taken:?}");
+    }
+    let taken = host.accept(&of_format_2(3, "node-1")).await;
+    assert!(matches!(taken, Ok(Taken::Refused(Refusal::Unreadable { .. }))), "{taken:?}");
+    assert!(
+        host.refused().contains("declaration 1.3.1 is for this node") && host.refused().contains("upgrade")
+    );
+    // Junk does not hide it.
+    host.accept(&junk[0]).await.expect("judged");
+    assert!(host.refused().contains("1.3.1"));
+    follow(&mut host, &bench.mesh.at(2, 6)).await;
+    assert_eq!(host.refused(), "");
 }
 
 #[tokio::test]
@@ -274,6 +336,35 @@ async fn reports_are_numbered_upwards_over_restarts_and_lost_ledgers() {
             last = number;
         }
     }
+}
+
+#[tokio::test]
+async fn reports_of_a_node_whose_ledger_cannot_be_read_are_newer_than_those_before() {
+    let bench = Bench::new();
+    let mut last = 0;
+    for _ in 0..3 {
+        // Each start takes a batch of numbers: they run ahead of the clock.
+        last = bench.host().await.number_report().await.expect("a number");
+    }
+    let journal = bench.paths().ledger().join("journal");
+    let mut bytes = fs::read(&journal).expect("the ledger");
+    bytes[70] ^= 0xff;
+    fs::write(&journal, &bytes).expect("damaged");
+    for second in 0..4 {
+        bench.world.now.set(ISSUED + 10_000 * second);
+        let mut host = bench.host().await;
+        for clock in [0, 1, -500] {
+            bench.world.now.set(ISSUED + 10_000 * second + clock);
+            let number = host.number_report().await.expect("a number");
+            assert!(number > last, "{number} after {last}");
+            last = number;
+        }
+    }
+    bench.world.now.set(ISSUED + 40_000);
+    let mut host = bench.host().await;
+    last = host.number_report().await.expect("a number");
+    follow(&mut host, &bench.mesh.at(2, 1)).await;
+    assert!(host.number_report().await.expect("a number") > last, "nor in the new ledger");
 }
 
 #[tokio::test]

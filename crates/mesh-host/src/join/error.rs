@@ -57,9 +57,15 @@ impl JoinError {
         })
     }
 
-    /// Whether the control plane may have taken this machine's keys for the token's, so that they are kept for a retry.
-    pub fn leaves_question(&self) -> bool {
-        matches!(self, Self::Unanswered(_) | Self::Kept(_))
+    /// Whether it is certain now that the control plane has not taken this machine's keys for the token's; otherwise they
+    /// are kept for a retry. `kept`: whether they are of an earlier attempt, which left that open: then nothing that this
+    /// one ran into settles it but the control plane's own word.
+    pub fn settles(&self, kept: bool) -> bool {
+        match self {
+            Self::Refused { .. } => true,
+            Self::Unanswered(_) | Self::Kept(_) => false,
+            _ => !kept,
+        }
     }
 
     /// The exit code of a program that ends with it: 1 failed, 3 refused, 4 not reachable.

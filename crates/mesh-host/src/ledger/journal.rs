@@ -37,8 +37,27 @@ pub(super) struct Read<'a> {
 pub(super) struct Damaged<'a> {
     /// What is wrong, for a person.
     pub(super) reason: String,
-    /// The payloads before the damage. Not to be acted upon: what followed is not known.
-    pub(super) payloads: Vec<&'a [u8]>,
+    /// What is left of it, in order; `None` where a newer host wrote it. Not to be acted upon: what is missing is not
+    /// known.
+    pub(super) left: Option<Vec<Piece<'a>>>,
+}
+
+/// What is left of a damaged file, piece by piece.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Piece<'a> {
+    /// A payload whose checksum is right.
+    Whole(&'a [u8]),
+    /// One or more records that cannot be trusted any more.
+    Lost {
+        /// Whether one of them may have been appended, so that it changed what stands before it in the file.
+        appended: bool,
+    },
+}
+
+/// Why the first line is not that of a ledger this program reads.
+enum NoFirstLine {
+    Damaged(&'static str),
+    Newer(String),
 }
 
 /// A new file that holds these payloads.
@@ -68,17 +87,19 @@ pub(super) fn append(bytes: &mut Vec<u8>, chain: Chain, synced: u64, payload: &[
 
 /// Reads a whole file.
 pub(super) fn read(bytes: &[u8]) -> Result<Read<'_>, Damaged<'_>> {
-    let damaged = |reason: String, payloads| Damaged { reason, payloads };
+    let damaged = |reason: String, snapshot_end| Damaged { reason, left: Some(salvage(bytes, snapshot_end)) };
     let durable = match read_first_line(bytes) {
         Ok(snapshot) => FIRST_LINE + snapshot,
-        Err(reason) => return Err(damaged(reason, Vec::new())),
+        Err(NoFirstLine::Newer(reason)) => return Err(Damaged { reason, left: None }),
+        // Where the snapshot ended is not known then: anything may have been appended.
+        Err(NoFirstLine::Damaged(reason)) => return Err(damaged(reason.to_owned(), FIRST_LINE)),
     };
     let mut chain = Chain(sum(&[b"novox-mesh ledger"]));
     let (mut payloads, mut at) = (Vec::new(), FIRST_LINE);
     while at < bytes.len() {
         let Some((payload, next)) = read_record(&bytes[at..], chain) else {
             if at < durable || !is_torn(&bytes[at..], at) {
-                return Err(damaged(format!("it is damaged {at} bytes from its beginning"), payloads));
+                return Err(damaged(format!("it is damaged {at} bytes from its beginning"), durable));
             }
             return Ok(Read { payloads, chain, good: at });
         };
@@ -87,26 +108,72 @@ pub(super) fn read(bytes: &[u8]) -> Result<Read<'_>, Damaged<'_>> {
         at += HEADER + payload.len() + 1;
     }
     if at < durable {
-        return Err(damaged(format!("it ends after {at} of at least {durable} bytes"), payloads));
+        return Err(damaged(format!("it ends after {at} of at least {durable} bytes"), durable));
     }
     Ok(Read { payloads, chain, good: at })
 }
 
-fn read_first_line(bytes: &[u8]) -> Result<usize, String> {
+/// Everything in a damaged file whose checksum is right, before and after the damage. A record behind damage is known by
+/// the checksum that the header before it names, or, where that header is what is damaged, by that of its payload.
+fn salvage(bytes: &[u8], snapshot_end: usize) -> Vec<Piece<'_>> {
+    let (mut pieces, mut chain, mut at) = (Vec::new(), Chain(sum(&[b"novox-mesh ledger"])), FIRST_LINE);
+    while at < bytes.len() {
+        if let Some((payload, next)) = read_record(&bytes[at..], chain) {
+            pieces.push(Piece::Whole(payload));
+            (chain, at) = (next, at + HEADER + payload.len() + 1);
+            continue;
+        }
+        let header = read_header(&bytes[at..]);
+        let end = header.and_then(|(length, ..)| at.checked_add(HEADER)?.checked_add(length)?.checked_add(1));
+        let begins = |start: &usize| bytes.get(*start..).is_some_and(|tail| read_header(tail).is_some());
+        let next = end.filter(begins).or_else(|| {
+            let lines = (at + 1..bytes.len()).filter(|start| bytes[start - 1] == b'\n');
+            lines.into_iter().find(begins)
+        });
+        let Some(next) = next else {
+            pieces.push(Piece::Lost { appended: true });
+            return pieces;
+        };
+        let between = bytes.get(at + HEADER..next - 1);
+        let by_payload = between.map(|payload| (payload, next_in(chain, payload)));
+        match (header, by_payload) {
+            (Some((_, named, _)), _) if end == Some(next) => {
+                pieces.push(Piece::Lost { appended: next > snapshot_end });
+                chain = named;
+            }
+            (_, Some((payload, summed))) if read_record(&bytes[next..], summed).is_some() => {
+                pieces.push(Piece::Whole(payload));
+                chain = summed;
+            }
+            _ => pieces.push(Piece::Lost { appended: next > snapshot_end }),
+        }
+        at = next;
+    }
+    if at < snapshot_end {
+        // Cut short between two records, and with it all that was appended.
+        pieces.push(Piece::Lost { appended: true });
+    }
+    pieces
+}
+
+fn read_first_line(bytes: &[u8]) -> Result<usize, NoFirstLine> {
     let line = bytes
         .get(..FIRST_LINE)
         .and_then(|line| std::str::from_utf8(line).ok())
-        .ok_or("it does not begin as a ledger does")?;
-    let (start, check) = line.split_at(FIRST_LINE - 10);
+        .ok_or(NoFirstLine::Damaged("it does not begin as a ledger does"))?;
+    let damaged = NoFirstLine::Damaged("its first line is damaged");
+    let Some((start, check)) = line.split_at_checked(FIRST_LINE - 10) else { return Err(damaged) };
     if check != format!(" {:08x}\n", short(&[start.as_bytes()])) {
-        return Err("its first line is damaged".to_owned());
+        return Err(damaged);
     }
     let mut words = start.split(' ').skip(2);
     let number = |word: Option<&str>| word.and_then(|word| usize::from_str_radix(word, 16).ok());
     match (number(words.next()), number(words.next())) {
         (Some(format), Some(snapshot)) if format == FORMAT as usize => Ok(snapshot),
-        (Some(format), _) => Err(format!("it has format {format}, this host reads format {FORMAT}")),
-        _ => Err("its first line is damaged".to_owned()),
+        (Some(format), _) => {
+            Err(NoFirstLine::Newer(format!("it has format {format}, this host reads format {FORMAT}")))
+        }
+        _ => Err(damaged),
     }
 }
 
@@ -242,5 +309,65 @@ mod tests {
         let bytes = format!("{start} {:08x}\n", short(&[start.as_bytes()])).into_bytes();
         let damaged = read(&bytes).expect_err("format 2");
         assert_eq!(damaged.reason, "it has format 2, this host reads format 1");
+        assert_eq!(damaged.left, None);
+    }
+
+    fn left(bytes: &[u8]) -> Vec<&[u8]> {
+        let damaged = read(bytes).expect_err("damaged");
+        let pieces = damaged.left.expect("not a newer one");
+        let whole = pieces.into_iter().filter_map(|piece| match piece {
+            Piece::Whole(payload) => Some(payload),
+            Piece::Lost { .. } => None,
+        });
+        whole.collect()
+    }
+
+    #[test]
+    fn a_changed_byte_costs_the_record_it_is_in_and_no_other() {
+        let (bytes, _) = file();
+        let whole = read(&bytes).expect("it is whole").payloads;
+        let ends: Vec<usize> = (whole.iter())
+            .scan(FIRST_LINE, |at, payload| {
+                *at += HEADER + payload.len() + 1;
+                Some(*at)
+            })
+            .collect();
+        for at in 0..bytes.len() {
+            for change in [0x01, 0x2a, 0x80, 0xff] {
+                let mut changed = bytes.clone();
+                changed[at] ^= change;
+                let hit = (at >= FIRST_LINE).then(|| ends.iter().filter(|end| **end <= at).count());
+                let left = left(&changed);
+                for (place, payload) in whole.iter().enumerate().filter(|(place, _)| Some(*place) != hit) {
+                    assert!(left.contains(payload), "byte {at} cost record {place}");
+                }
+                // What only lost its header is known by the checksum of the record behind it.
+                let in_header = hit.is_some_and(|hit| at + whole[hit].len() + 1 < ends[hit]);
+                let only_header = in_header && at < ends[whole.len() - 2];
+                assert!(!only_header || left.len() == whole.len(), "byte {at} of a header cost its record");
+                assert!(
+                    left.iter().all(|payload| whole.contains(payload)),
+                    "byte {at}: something untrue is left"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn of_a_file_with_a_hole_what_is_around_the_hole_is_left() {
+        let (mut bytes, mut chain) = snapshot([b"{}".as_slice()]);
+        for n in 0..9 {
+            let synced = bytes.len() as u64;
+            chain = append(&mut bytes, chain, synced, format!("{n}{}", "z".repeat(150)).as_bytes());
+        }
+        let whole = read(&bytes).expect("it is whole").payloads.len();
+        for start in (FIRST_LINE..bytes.len() - 300).step_by(7) {
+            let mut image = bytes.clone();
+            image[start..start + 100].fill(0);
+            // The record in the hole, or two; and the one behind it, whose checksum needs theirs.
+            assert!(left(&image).len() + 3 >= whole, "a hole at {start}: {} of {whole}", left(&image).len());
+            let cut = &bytes[..start.min(FIRST_LINE + 20)];
+            assert!(left(cut).is_empty());
+        }
     }
 }

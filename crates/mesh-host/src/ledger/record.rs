@@ -1,4 +1,5 @@
-//! What the ledger remembers, one record at a time. Every released form stays readable (`tests/golden/ledger/`).
+//! What the ledger remembers, one record at a time. Every released form stays readable: this crate's
+//! `tests/golden/ledger/` holds one of each, and what has to be read out of it.
 
 use std::{collections::BTreeMap, fmt, str::FromStr as _};
 
@@ -98,6 +99,15 @@ pub enum Record {
         /// Their numbers.
         numbers: Vec<u64>,
     },
+    /// The ledger was begun anew from one that could not be read. These copies of what stood there before were on the
+    /// machine then. They stay, whether or not something remembered refers to them: what did may be lost.
+    Salvaged {
+        /// All of them.
+        kept: Vec<Digest>,
+    },
+    /// The accepted declaration may not be the newest that was followed: it is not applied, and only a higher generation
+    /// is followed. Until the next one is accepted.
+    Doubted,
     /// Numbers that are taken.
     Counted {
         /// Of reports.
@@ -129,8 +139,8 @@ fn read_resource<E: serde::de::Error>(raw: &RawValue) -> Result<Resource, E> {
     Resource::read(raw.get(), 0).map_err(|error| E::custom(format!("{}: {}", error.id, error.reason)))
 }
 
-/// The position in a frame, without judging it: only for a ledger that cannot be read.
-pub(super) fn position_in(frame: &str) -> Option<Position> {
+/// The position in a frame, without judging it: only where the frame, or the ledger around it, cannot be trusted.
+pub fn position_in(frame: &str) -> Option<Position> {
     #[derive(Deserialize)]
     struct Placed {
         epoch: u64,

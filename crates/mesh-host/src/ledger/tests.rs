@@ -282,7 +282,7 @@ fn a_ledger_that_cannot_be_read_says_what_it_last_followed() {
     let mut ledger = open(&disk);
     let (_, known) = ledger.unreadable().expect("unreadable");
     assert_eq!(known.map(|known| known.to_string()), Some("1.4.9".to_owned()));
-    ledger.begin_anew(Record::Accepted { frame: "{}".to_owned(), issued: 5 }).expect("begun anew");
+    ledger.begin_anew([Record::Accepted { frame: "{}".to_owned(), issued: 5 }]).expect("begun anew");
     assert_eq!((open(&disk).unreadable(), open(&disk).memory().floor), (None, 5));
 }
 
@@ -344,6 +344,8 @@ fn the_first_form_of_the_ledger_is_read_for_ever() {
             spec: VolumeSpec { name: "x".to_owned() }.into(),
         };
         ledger.write([Record::Carried { resources: vec![carried] }, drift(9, None)]).expect("written");
+        let kept = vec![Digest::of_sha256([7; 32])];
+        ledger.write([Record::Salvaged { kept }, Record::Doubted]).expect("written");
         std::fs::create_dir_all(&folder).expect("a folder");
         std::fs::write(&journal, disk.bytes.borrow().as_ref().expect("a file")).expect("written");
         std::fs::write(&memory, picture(ledger.memory())).expect("written");

@@ -112,6 +112,8 @@ pub trait Files {
     fn keep(&self, path: &str) -> Result<Digest, Failure>;
     /// What was kept under this digest.
     fn kept(&self, content: &Digest) -> Result<Content, Failure>;
+    /// Everything that is kept.
+    fn all_kept(&self) -> Result<Vec<Digest>, Failure>;
     /// Forgets what was kept, but for these.
     fn forget_kept_but(&self, needed: &[Digest]) -> Result<(), Failure>;
 }

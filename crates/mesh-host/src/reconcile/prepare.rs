@@ -139,7 +139,7 @@ async fn prepare_removal_kind<K: Kind>(
 
 /// Whether what is remembered is the thing that is declared now, be it declared otherwise. If not, the old thing has to
 /// go first, under the same id.
-pub(super) fn is_same_thing(entry: &Entry, declared: &Spec) -> bool {
+pub(crate) fn is_same_thing(entry: &Entry, declared: &Spec) -> bool {
     let subject = |spec: &Spec| for_kind!(spec, |K, spec| Ok(K::subject(spec).into_owned()));
     entry.resource.spec.kind() == declared.kind() && subject(&entry.resource.spec) == subject(declared)
 }

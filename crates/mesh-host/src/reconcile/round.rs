@@ -119,6 +119,10 @@ pub async fn round(
     patience: &mut Patience,
     progress: Progress<'_>,
 ) -> Result<Outcome, Failure> {
+    if let Some((reason, _)) = ledger.unreadable() {
+        // It remembers nothing then: everything on the machine would be nobody's.
+        return Err(Failure::new(format!("the ledger cannot be read, so nothing is applied: {reason}")));
+    }
     machine.units.new_round();
     machine.engine.new_round();
     let wanted_packages = desired.packages();

@@ -118,11 +118,41 @@ async fn a_forged_answer_is_ignored_and_a_retry_is_the_same_machine() {
     assert_refused(outcome, "(3 messages that it did not sign for this attempt were ignored)", 4);
     assert!(LinkFile::read(&machine.paths).unwrap().is_none());
 
-    // It may have arrived, so the keys stay, and the same command uses them again.
+    // It may have arrived, so the keys stay, also when an attempt in between reaches nobody or the wrong one, and the same
+    // command uses them again.
+    let files = machine.files();
+    let mut cut = token.clone();
+    cut.brokers = vec!["127.0.0.1:1".to_owned()];
+    assert_refused(machine.join(&cut, SHORT).await, "can reach that port", 4);
+    let mut intercepted = token.clone();
+    intercepted.ca_pin = authority_pin(&Authority::new().pem()).unwrap();
+    assert_refused(machine.join(&intercepted, SHORT).await, "does not present the pinned authority", 3);
+    assert_eq!(machine.files(), files);
     let (joined, second) = tokio::join!(machine.join(&token, DEADLINE), mesh.let_in(&token));
     assert!(matches!(joined, Ok(Joined::Now { .. })), "{joined:?}");
     assert_eq!(second.identity_key, first.identity_key);
     assert_ne!(second.nonce, first.nonce);
+}
+
+#[tokio::test]
+async fn keys_that_were_kept_go_with_a_signed_refusal() {
+    let mesh = Mesh::start().await;
+    let token = mesh.token("t1", "node-1");
+    mesh.invite(&token).await;
+    let machine = Machine::new();
+    let silent = async { mesh.request(&mesh.connect().await, &token).await };
+    let (outcome, _) = tokio::join!(machine.join(&token, SHORT), silent);
+    assert_refused(outcome, "the control plane did not answer", 4);
+    assert!(!machine.files().is_empty());
+    let refuse = async {
+        let connection = mesh.connect().await;
+        let request = mesh.request(&connection, &token).await;
+        let outcome = EnrolOutcome::Refused { code: EnrolRefusal::Expired, reason: "too late".to_owned() };
+        mesh.answer(&connection, &token, &request.nonce, outcome, &mesh.declare_key).await;
+    };
+    let (outcome, ()) = tokio::join!(machine.join(&token, DEADLINE), refuse);
+    assert_refused(outcome, "too late", 3);
+    assert_eq!(machine.files(), []);
 }
 
 #[derive(Clone, Copy)]

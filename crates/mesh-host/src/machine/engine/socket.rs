@@ -5,6 +5,7 @@
 
 mod ask;
 mod convert;
+mod deadline;
 mod execute;
 mod watch;
 
@@ -25,11 +26,14 @@ use bollard::{
         StartContainerOptions, StopContainerOptionsBuilder,
     },
 };
-use futures_util::{StreamExt as _, TryStreamExt as _, stream::poll_fn};
+use futures_util::stream::poll_fn;
 use mesh_ids::ImageRef;
 use tokio::time::Instant;
 
-use self::convert::words;
+use self::{
+    convert::words,
+    deadline::{SILENCE, SILENCE_OF_IMAGES, answer},
+};
 use super::{
     Contents, Draft, Ended, Engine, Executed, Execution, Network, State,
     backoff::Backoff,
@@ -46,6 +50,8 @@ const ANSWER_WITHIN: Duration = Duration::from_mins(1);
 const FETCH_WITHIN: Duration = Duration::from_mins(30);
 /// How long the lists are believed without an event. Events can be lost.
 const BELIEVE_FOR: Duration = Duration::from_mins(1);
+/// How much of a container's log is read to quote its last lines.
+const MOST_LOG: usize = 256 << 10;
 /// How many of a container's last lines are quoted.
 const LAST_LINES: &str = "8";
 
@@ -98,13 +104,11 @@ impl EngineSocket {
             return Ok(connection.clone());
         }
         let socket = self.socket().await?;
-        let unanswered = |error| words(error).during(format!("connect to {socket}"));
+        let what = format!("connect to {socket}");
         let docker = Docker::connect_with_unix(&socket, ANSWER_WITHIN.as_secs(), API_DEFAULT_VERSION)
-            .map_err(unanswered)?
-            .negotiate_version()
-            .await
-            .map_err(unanswered)?;
-        let version = convert::version(docker.version().await.map_err(unanswered)?);
+            .map_err(|error| words(error).during(&what))?;
+        let docker = answer(&what, ANSWER_WITHIN, docker.negotiate_version()).await?;
+        let version = convert::version(answer(&what, ANSWER_WITHIN, docker.version()).await?);
         tracing::debug!(%socket, version, "connected to the container engine");
         let connection = Connection { docker, socket, version };
         *self.connection.borrow_mut() = Some(connection.clone());
@@ -147,9 +151,14 @@ impl EngineSocket {
         let options = LogsOptionsBuilder::new().stdout(true).stderr(true).tail(LAST_LINES).build();
         let mut lines: Vec<String> = Vec::new();
         let mut output = docker.logs(name, Some(options));
-        // A container whose log cannot be read has still ended.
-        while let Some(Ok(chunk)) = output.next().await {
-            let text = String::from_utf8_lossy(&chunk.into_bytes()).into_owned();
+        let mut bytes = 0;
+        // A container whose log cannot be read, or not in time, has still ended.
+        while bytes < MOST_LOG
+            && let Ok(Some(Ok(chunk))) = deadline::next("read the log", SILENCE, &mut output).await
+        {
+            let chunk = chunk.into_bytes();
+            bytes += chunk.len();
+            let text = String::from_utf8_lossy(&chunk).into_owned();
             lines.extend(text.lines().filter(|line| !line.trim().is_empty()).map(convert::shorten));
         }
         let surplus = lines.len().saturating_sub(8);
@@ -161,29 +170,25 @@ impl EngineSocket {
         let docker = self.acting(FETCH_WITHIN).await?;
         let mut blocks = images::archive(layout, found, image);
         let blocks = poll_fn(move |context| blocks.poll_recv(context));
-        docker
-            .import_image_stream(ImportImageOptions::default(), blocks, None)
-            .try_for_each(|_| std::future::ready(Ok(())))
-            .await
-            .map_err(words)?;
+        let answer = docker.import_image_stream(ImportImageOptions::default(), blocks, None);
+        // It begins once the engine has read the whole image.
+        deadline::end(format!("load the image {image}"), FETCH_WITHIN, SILENCE_OF_IMAGES, answer).await?;
         Ok(true)
     }
 
     async fn pull(&self, image: &ImageRef) -> Result<(), Failure> {
         let options = CreateImageOptionsBuilder::new().from_image(&image.to_string()).build();
-        self.acting(FETCH_WITHIN)
-            .await?
-            .create_image(Some(options), None, None)
-            .try_for_each(|_| std::future::ready(Ok(())))
-            .await
-            .map_err(words)
+        let docker = self.acting(FETCH_WITHIN).await?;
+        let answer = docker.create_image(Some(options), None, None);
+        deadline::end(format!("pull the image {image}"), SILENCE_OF_IMAGES, SILENCE_OF_IMAGES, answer).await
     }
 
     /// The engine's own id of an image.
     async fn image_id(&self, image: &ImageRef) -> Result<Option<String>, Failure> {
         let docker = self.docker().await?;
         // Never with `digests`: Podman 4.3 answers that with nothing at all, and gives the digests without it.
-        let images = docker.list_images(None::<ListImagesOptions>).await.map_err(words)?;
+        let images =
+            answer("list the images", ANSWER_WITHIN, docker.list_images(None::<ListImagesOptions>)).await?;
         let suffix = format!("@{}", image.digest());
         let has = |digest: &mesh_ids::Digest| {
             images.iter().find(|found| {
@@ -223,8 +228,12 @@ impl Engine for EngineSocket {
         let connection = self.connect().await?;
         let docker = &connection.docker;
         let containers = connection.list().await?;
-        let networks = docker.list_networks(None::<ListNetworksOptions>).await.map_err(words)?;
-        let volumes = docker.list_volumes(None::<ListVolumesOptions>).await.map_err(words)?;
+        let networks =
+            answer("list the networks", ANSWER_WITHIN, docker.list_networks(None::<ListNetworksOptions>))
+                .await?;
+        let volumes =
+            answer("list the volumes", ANSWER_WITHIN, docker.list_volumes(None::<ListVolumesOptions>))
+                .await?;
         let contents = Rc::new(Contents {
             containers: containers.into_iter().filter_map(convert::container).collect(),
             networks: networks.into_iter().filter_map(convert::network).collect(),
@@ -268,11 +277,16 @@ impl Engine for EngineSocket {
         };
         let docker = self.acting(ANSWER_WITHIN).await?;
         let options = CreateContainerOptionsBuilder::new().name(&draft.name).build();
-        docker.create_container(Some(options), convert::create_body(draft, id)).await.map_err(words)?;
+        answer(
+            "create the container",
+            ANSWER_WITHIN,
+            docker.create_container(Some(options), convert::create_body(draft, id)),
+        )
+        .await?;
         // Engines before Docker 25 take only one network when a container is made.
         for network in draft.networks.iter().skip(1) {
             let request = convert::connect(&draft.name);
-            docker.connect_network(network, request).await.map_err(words)?;
+            answer("connect the network", ANSWER_WITHIN, docker.connect_network(network, request)).await?;
         }
         Ok(())
     }
@@ -280,7 +294,12 @@ impl Engine for EngineSocket {
     async fn start_container(&self, name: &str) -> Result<(), Failure> {
         let docker = self.acting(ANSWER_WITHIN).await?;
         self.backoff.borrow_mut().started(name, self.began.elapsed());
-        docker.start_container(name, None::<StartContainerOptions>).await.map_err(words)
+        answer(
+            "start the container",
+            ANSWER_WITHIN,
+            docker.start_container(name, None::<StartContainerOptions>),
+        )
+        .await
     }
 
     fn wait_before_start(&self, name: &str) -> Option<Duration> {
@@ -295,14 +314,24 @@ impl Engine for EngineSocket {
         let options = options.t(i32::try_from(grace.as_secs()).unwrap_or(i32::MAX)).build();
         self.backoff.borrow_mut().forget(name);
         let docker = self.acting(grace + ANSWER_WITHIN).await?;
-        convert::gone_is_done(docker.stop_container(name, Some(options)).await)
+        deadline::gone_is_done(
+            "stop the container",
+            grace + ANSWER_WITHIN,
+            docker.stop_container(name, Some(options)),
+        )
+        .await
     }
 
     async fn remove_container(&self, name: &str) -> Result<(), Failure> {
         let docker = self.acting(ANSWER_WITHIN).await?;
         // Without `v`: volumes without a name would go too, and nothing here may remove data.
         let options = RemoveContainerOptionsBuilder::new().force(true).build();
-        convert::gone_is_done(docker.remove_container(name, Some(options)).await)
+        deadline::gone_is_done(
+            "remove the container",
+            ANSWER_WITHIN,
+            docker.remove_container(name, Some(options)),
+        )
+        .await
     }
 
     async fn ended(&self, name: &str) -> Result<Option<Ended>, Failure> {
@@ -329,16 +358,24 @@ impl Engine for EngineSocket {
 
     async fn create_network(&self, network: &Network) -> Result<(), Failure> {
         let docker = self.acting(ANSWER_WITHIN).await?;
-        docker.create_network(convert::network_request(network)).await.map(|_| ()).map_err(words)
+        answer("create the network", ANSWER_WITHIN, docker.create_network(convert::network_request(network)))
+            .await
+            .map(|_| ())
     }
 
     async fn remove_network(&self, name: &str) -> Result<(), Failure> {
         let docker = self.acting(ANSWER_WITHIN).await?;
-        convert::gone_is_done(docker.remove_network(name).await)
+        deadline::gone_is_done("remove the network", ANSWER_WITHIN, docker.remove_network(name)).await
     }
 
     async fn create_volume(&self, name: &str, labels: &BTreeMap<String, String>) -> Result<(), Failure> {
         let docker = self.acting(ANSWER_WITHIN).await?;
-        docker.create_volume(convert::volume_request(name, labels)).await.map(|_| ()).map_err(words)
+        answer(
+            "create the volume",
+            ANSWER_WITHIN,
+            docker.create_volume(convert::volume_request(name, labels)),
+        )
+        .await
+        .map(|_| ())
     }
 }

@@ -118,6 +118,10 @@ impl Files for Doors {
         })
     }
 
+    fn all_kept(&self) -> Result<Vec<Digest>, Failure> {
+        self.0.faults.operation("list what was kept", || Ok(self.0.kept.borrow().keys().cloned().collect()))
+    }
+
     fn forget_kept_but(&self, needed: &[Digest]) -> Result<(), Failure> {
         self.0.faults.operation("forget what was kept", || {
             self.0.kept.borrow_mut().retain(|digest, _| needed.contains(digest));

@@ -372,18 +372,24 @@ impl Files for RealFiles {
         }
     }
 
-    fn forget_kept_but(&self, needed: &[Digest]) -> Result<(), Failure> {
+    fn all_kept(&self) -> Result<Vec<Digest>, Failure> {
         let entries = match fs::read_dir(&self.saved) {
             Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             Err(error) => return Err(error).during("list what was kept"),
         };
-        for entry in entries.flatten() {
-            let name = entry.file_name();
+        let mut kept = Vec::new();
+        for entry in entries {
+            let name = entry.during("list what was kept")?.file_name();
             let digest = name.to_str().and_then(|name| Digest::from_str(&format!("sha256:{name}")).ok());
-            if digest.is_some_and(|digest| !needed.contains(&digest)) {
-                fs::remove_file(entry.path()).during("remove what was kept")?;
-            }
+            kept.extend(digest);
+        }
+        Ok(kept)
+    }
+
+    fn forget_kept_but(&self, needed: &[Digest]) -> Result<(), Failure> {
+        for digest in self.all_kept()?.iter().filter(|digest| !needed.contains(digest)) {
+            fs::remove_file(self.saved.join(digest.hex())).during("remove what was kept")?;
         }
         Ok(())
     }

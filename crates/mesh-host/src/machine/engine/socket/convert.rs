@@ -35,14 +35,6 @@ pub(super) fn words(error: Error) -> Failure {
     }
 }
 
-/// The outcome of taking something away that may already be gone.
-pub(super) fn gone_is_done(outcome: Result<(), Error>) -> Result<(), Failure> {
-    match outcome {
-        Err(Error::DockerResponseServerError { status_code: 404, .. }) => Ok(()),
-        outcome => outcome.map_err(words),
-    }
-}
-
 pub(super) fn version(found: SystemVersion) -> String {
     let podman = found.components.unwrap_or_default().iter().any(|part| part.name.contains("Podman"));
     format!("{} {}", if podman { "podman" } else { "docker" }, found.version.unwrap_or_default())
