@@ -4,7 +4,7 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use mesh_api::{
     Applied, ApplyRequest, EventList, Invitation, InviteRequest, ModuleList, ModuleView, NodeList, NodeView,
-    Plan, PlanRequest, Problem, Version,
+    Plan, PlanRequest, Problem, Recovery, Version,
 };
 use mesh_ids::{ModuleName, NodeName};
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
@@ -83,6 +83,13 @@ impl Client {
         self.send(self.request(Method::DELETE, &["nodes", name.as_str()])?.timeout(REQUEST_DEADLINE))
             .await
             .map(|_| ())
+    }
+
+    /// Begins a node's history anew. Asked twice, it begins twice.
+    pub async fn recover_node(&self, name: &NodeName) -> Result<Recovery, Error> {
+        let path = ["nodes", name.as_str(), "generations"];
+        let request = self.request(Method::POST, &path)?.timeout(REQUEST_DEADLINE);
+        self.read(self.send(request).await?).await
     }
 
     /// All modules.

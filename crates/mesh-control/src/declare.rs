@@ -45,13 +45,13 @@ enum Undeclared {
     Frame(#[from] Unavailable),
 }
 
-/// What the next declaration of a node holds, by what was issued last and what the node reported; nothing where the
-/// node has to speak first.
-fn next_stage(newest: Option<(Stage, Position)>, reported: Option<Position>) -> Option<Stage> {
+/// What the next declaration of a node holds, by what was issued last and what the node reported. A node that has yet to
+/// report its foundation is told it again: that is issued anew only where its generation was raised, or its time runs out.
+fn next_stage(newest: Option<(Stage, Position)>, reported: Option<Position>) -> Stage {
     match newest {
-        None => Some(Stage::Foundation),
-        Some((Stage::Rest, _)) => Some(Stage::Rest),
-        Some((Stage::Foundation, position)) => (reported >= Some(position)).then_some(Stage::Rest),
+        None => Stage::Foundation,
+        Some((Stage::Foundation, position)) if reported < Some(position) => Stage::Foundation,
+        Some((Stage::Foundation | Stage::Rest, _)) => Stage::Rest,
     }
 }
 
@@ -101,14 +101,13 @@ impl<P: Publish> Declare<P> {
         let standing = self.inventory.standing(node).await?;
         let newest = newest.map(|newest| (newest.stage, newest.position));
         match next_stage(newest, standing.reported) {
-            None => Ok(()),
-            Some(stage @ Stage::Foundation) => {
+            stage @ Stage::Foundation => {
                 // The overlay goes here once connectivity decides one.
                 let foundation: [Resource; 0] = [];
                 let Some(issued) = self.issue(node, &foundation, stage).await? else { return Ok(()) };
                 self.hand_over(node, &issued)
             }
-            Some(stage @ Stage::Rest) => {
+            stage @ Stage::Rest => {
                 let declared = match self.inventory.declare(node).await {
                     Ok(declared) => declared,
                     // It was removed, or inventory has yet to hear that it joined, which wakes this again.
@@ -174,10 +173,10 @@ mod tests {
 
     #[test]
     fn the_rest_follows_only_once_the_foundation_was_reported() {
-        assert_eq!(next_stage(None, None), Some(Stage::Foundation));
-        assert_eq!(next_stage(Some((Stage::Foundation, at(1))), None), None);
-        assert_eq!(next_stage(Some((Stage::Foundation, at(2))), Some(at(1))), None);
-        assert_eq!(next_stage(Some((Stage::Foundation, at(2))), Some(at(2))), Some(Stage::Rest));
-        assert_eq!(next_stage(Some((Stage::Rest, at(3))), None), Some(Stage::Rest));
+        assert_eq!(next_stage(None, None), Stage::Foundation);
+        assert_eq!(next_stage(Some((Stage::Foundation, at(1))), None), Stage::Foundation);
+        assert_eq!(next_stage(Some((Stage::Foundation, at(2))), Some(at(1))), Stage::Foundation);
+        assert_eq!(next_stage(Some((Stage::Foundation, at(2))), Some(at(2))), Stage::Rest);
+        assert_eq!(next_stage(Some((Stage::Rest, at(3))), None), Stage::Rest);
     }
 }

@@ -1,4 +1,4 @@
-//! `/v1/nodes`: who is there. Also the invitation and the removal of machines.
+//! `/v1/nodes`: who is there. Also the invitation, the removal and the recovery of machines.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use axum::{
     http::StatusCode,
     response::sse::Sse,
 };
-use mesh_api::{Invitation, InviteRequest, NodeList, NodeView, Problem};
+use mesh_api::{Invitation, InviteRequest, NodeList, NodeView, Problem, Recovery};
 use mesh_ids::NodeName;
 
 use super::{
@@ -111,4 +111,22 @@ pub(super) async fn remove(
     let Path(name) = node?;
     api.remove_node(&caller.0, &name).await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// Begins a node's history anew: everything it is told from now on stands above what it was told before, so that a node
+/// whose ledger cannot be read can follow again. Its newest declaration is issued again under the new generation.
+#[utoipa::path(post, path = "/v1/nodes/{node}/generations", tag = "nodes",
+    params(("node" = String, Path, description = "Its name")), responses(
+    (status = CREATED, body = Recovery), (status = BAD_REQUEST, body = Problem),
+    (status = UNAUTHORIZED, body = Problem), (status = FORBIDDEN, body = Problem),
+    (status = NOT_FOUND, body = Problem), (status = SERVICE_UNAVAILABLE, body = Problem),
+))]
+pub(super) async fn recover(
+    State(api): State<Api>,
+    caller: Caller,
+    node: Result<Path<NodeName>, PathRejection>,
+) -> Result<(StatusCode, Json<Recovery>), Failure> {
+    let Path(node) = node?;
+    let generation = api.identity().raise_generation(&caller.0, &node).await?.get();
+    Ok((StatusCode::CREATED, Json(Recovery { node, generation })))
 }
