@@ -87,8 +87,7 @@ impl StatementSink for Statements {
     }
 
     async fn report(&self, report: Report) -> Result<(), Unavailable> {
-        let at = (self.clock)();
-        match self.inventory.record_report(&report, at).await.map_err(|error| unavailable(&error))? {
+        match self.inventory.record_report(&report).await.map_err(|error| unavailable(&error))? {
             ReportOutcome::Recorded | ReportOutcome::OlderNews => Ok(()),
             // Its signature verified, so identity knows it: inventory has yet to hear that it joined.
             ReportOutcome::UnknownNode => {

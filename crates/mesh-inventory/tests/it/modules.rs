@@ -128,7 +128,7 @@ async fn an_instance_is_pending_then_applied_then_removing_then_gone() {
     let mut failed = report("node-2", 1);
     failed.position = Some(position(2));
     failed.failed = [("hello/file:/etc/hello".to_owned(), "read-only".to_owned())].into();
-    mesh.inventory.record_report(&failed, crate::at(0)).await.unwrap();
+    mesh.inventory.record_report(&failed).await.unwrap();
     assert_eq!(mesh.states().await, both(InstanceState::Applied, InstanceState::Failed));
 
     mesh.apply(&hello("y")).await;
@@ -191,7 +191,7 @@ async fn what_cannot_be_is_refused_and_changes_nothing() {
     let mesh = Mesh::two_nodes().await;
     let mut carries = report("node-1", 1);
     carries.carried = vec![8443];
-    mesh.inventory.record_report(&carries, crate::at(0)).await.unwrap();
+    mesh.inventory.record_report(&carries).await.unwrap();
     let web = |image: &str| {
         let body =
             format!("[[container]]\nname='web'\nimage='{image}'\nports=[{{host=8443,container=80}}]\n");
