@@ -6,7 +6,6 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use futures_util::StreamExt as _;
 use mesh_events::{IdentityEvent, InventoryEvent};
 use mesh_identity::{Error, ErrorKind, Identity, Issued, Stage};
 use mesh_ids::{NodeName, Position};
@@ -16,7 +15,7 @@ use mesh_wire::Resource;
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
-use crate::{http::chain, link::Unavailable, statements::frame};
+use crate::{followed::Followed, http::chain, link::Unavailable, statements::frame};
 
 /// How often every node is looked at, whatever the records said: what failed before is tried again then.
 const PERIOD: Duration = Duration::from_secs(30);
@@ -63,10 +62,8 @@ impl<P: Publish> Declare<P> {
 
     /// Declares until told to stop.
     pub async fn run(self, stop: CancellationToken) -> Result<(), ReadError> {
-        let inventory = self.inventory.record();
-        let identity = self.identity.record();
-        let mut inventory = Box::pin(inventory.subscribe(inventory.end().await?));
-        let mut identity = Box::pin(identity.subscribe(identity.end().await?));
+        let mut inventory = Followed::from_its_end(&self.inventory.record()).await?;
+        let mut identity = Followed::from_its_end(&self.identity.record()).await?;
         let mut period = interval(PERIOD);
         period.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -74,8 +71,8 @@ impl<P: Publish> Declare<P> {
                 () = stop.cancelled() => return Ok(()),
                 // At once at the start, so that nothing waits that was recorded while nobody declared.
                 _ = period.tick() => self.everyone().await,
-                Some(entry) = inventory.next() => concerned_by_inventory(&entry?),
-                Some(entry) = identity.next() => concerned_by_identity(&entry?),
+                entry = inventory.next() => concerned_by_inventory(&entry),
+                entry = identity.next() => concerned_by_identity(&entry),
             };
             for node in nodes {
                 if let Err(error) = self.declare(&node).await {

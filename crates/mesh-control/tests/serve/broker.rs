@@ -21,7 +21,7 @@ const TOKEN: &str = "token-of-the-administrator-of-a-test";
 /// A control plane, and what it runs on.
 pub(crate) struct Mesh {
     pub(crate) broker: Broker,
-    postgres: Postgres,
+    pub(crate) postgres: Postgres,
     databases: [ContextDatabase; 2],
 }
 

@@ -4,4 +4,5 @@
 
 mod broker;
 mod node;
+mod poison;
 mod recovery;
