@@ -14,7 +14,11 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde::{Serialize, de::DeserializeOwned};
 use url::Url;
 
-use crate::{context::Context, error::Error, stream::Stream};
+use crate::{
+    context::Context,
+    error::Error,
+    stream::{LONGEST_SILENCE, Stream},
+};
 
 const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
 const REQUEST_DEADLINE: Duration = Duration::from_mins(1);
@@ -128,7 +132,12 @@ impl Client {
         if let Some(after) = after {
             request = request.query(&[("after", after)]);
         }
-        Ok(Stream::new(self.api.clone(), self.send(request).await?))
+        let answer = tokio::time::timeout(LONGEST_SILENCE, self.send(request)).await;
+        let response = answer.map_err(|_| Error::Unreachable {
+            api: self.api.clone(),
+            reason: format!("no answer within {} s", LONGEST_SILENCE.as_secs()),
+        })??;
+        Ok(Stream::new(self.api.clone(), response))
     }
 
     async fn get<T: DeserializeOwned>(&self, path: &[&str]) -> Result<T, Error> {
