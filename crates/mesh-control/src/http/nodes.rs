@@ -33,12 +33,13 @@ const TTL_S: std::ops::RangeInclusive<u64> = 60..=604_800;
 pub(super) async fn list(State(api): State<Api>, caller: Caller) -> Result<Json<NodeList>, Failure> {
     // The cursor first: what happens in between is told again rather than not at all.
     let cursor = api.history().end().await?.to_string();
-    let mut items = Vec::new();
-    for node in api.inventory().nodes(&caller.0).await? {
-        let newest = api.identity().newest(&node.name).await?;
-        items.push(view::node(node, newest.map(|newest| newest.position)));
-    }
-    Ok(Json(NodeList { items, cursor }))
+    let nodes = api.inventory().nodes(&caller.0).await?;
+    let mut newest = api.identity().newest_positions().await?;
+    let view = |node: mesh_inventory::NodeView| {
+        let declared = newest.remove(&node.name);
+        view::node(node, declared)
+    };
+    Ok(Json(NodeList { items: nodes.into_iter().map(view).collect(), cursor }))
 }
 
 /// One node.
