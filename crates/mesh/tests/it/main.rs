@@ -4,3 +4,4 @@
 
 mod played;
 mod recover;
+mod remove;
