@@ -14,7 +14,7 @@ pub use change::{Applied, ApplyRequest, Change, NodeChange, Plan, PlanRequest, P
 pub use event::{EventList, EventView};
 pub use invitation::{Invitation, InviteRequest};
 pub use module::{InstanceState, InstanceView, ModuleList, ModuleView};
-pub use node::{DiskView, FactsView, NodeList, NodeState, NodeView, PositionView};
+pub use node::{DiskView, FactsView, NodeList, NodeState, NodeView, PositionView, Recovery};
 pub use problem::{Problem, ProblemCode};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

@@ -97,6 +97,16 @@ pub struct PositionView {
     pub sequence: u64,
 }
 
+/// A node whose history begins anew.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Recovery {
+    /// Which node.
+    #[schema(value_type = String)]
+    pub node: NodeName,
+    /// The generation of everything it is told from now on; above every one before.
+    pub generation: u64,
+}
+
 /// All nodes, by name.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct NodeList {

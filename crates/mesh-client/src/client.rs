@@ -4,7 +4,7 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use mesh_api::{
     Applied, ApplyRequest, EventList, Invitation, InviteRequest, ModuleList, ModuleView, NodeList, NodeView,
-    Plan, PlanRequest, Problem, Version,
+    Plan, PlanRequest, Problem, Recovery, Version,
 };
 use mesh_ids::{ModuleName, NodeName};
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
@@ -14,7 +14,11 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde::{Serialize, de::DeserializeOwned};
 use url::Url;
 
-use crate::{context::Context, error::Error, stream::Stream};
+use crate::{
+    context::Context,
+    error::Error,
+    stream::{LONGEST_SILENCE, Stream},
+};
 
 const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
 const REQUEST_DEADLINE: Duration = Duration::from_mins(1);
@@ -85,6 +89,13 @@ impl Client {
             .map(|_| ())
     }
 
+    /// Begins a node's history anew. Asked twice, it begins twice.
+    pub async fn recover_node(&self, name: &NodeName) -> Result<Recovery, Error> {
+        let path = ["nodes", name.as_str(), "generations"];
+        let request = self.request(Method::POST, &path)?.timeout(REQUEST_DEADLINE);
+        self.read(self.send(request).await?).await
+    }
+
     /// All modules.
     pub async fn modules(&self) -> Result<ModuleList, Error> {
         self.get(&["modules"]).await
@@ -121,7 +132,12 @@ impl Client {
         if let Some(after) = after {
             request = request.query(&[("after", after)]);
         }
-        Ok(Stream::new(self.api.clone(), self.send(request).await?))
+        let answer = tokio::time::timeout(LONGEST_SILENCE, self.send(request)).await;
+        let response = answer.map_err(|_| Error::Unreachable {
+            api: self.api.clone(),
+            reason: format!("no answer within {} s", LONGEST_SILENCE.as_secs()),
+        })??;
+        Ok(Stream::new(self.api.clone(), response))
     }
 
     async fn get<T: DeserializeOwned>(&self, path: &[&str]) -> Result<T, Error> {

@@ -1,14 +1,18 @@
 //! Server-sent events as they arrive: the three fields this interface uses, and a bound on the size of one event.
 
-use std::pin::Pin;
+use std::{pin::Pin, time::Duration};
 
 use futures_util::{Stream as Chunks, StreamExt as _};
 use serde::de::DeserializeOwned;
+use tokio::time::{Instant, timeout_at};
 
 use crate::error::Error;
 
 /// The largest event that is read, in bytes. A node with thousands of resources fits many times over.
 const MAX_EVENT_BYTES: usize = 16 * 1024 * 1024;
+
+/// How long nothing may come: the control plane sends a sign of life every ten seconds, so three are missing.
+pub(crate) const LONGEST_SILENCE: Duration = Duration::from_secs(30);
 
 /// One event of a watched list.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -33,20 +37,36 @@ pub struct Stream {
     api: String,
     chunks: Pin<Box<dyn Chunks<Item = reqwest::Result<bytes::Bytes>> + Send>>,
     lines: Lines,
+    /// Until when something has to come; none while nobody waits for it.
+    silent_until: Option<Instant>,
 }
 
 impl Stream {
     pub(crate) fn new(api: String, response: reqwest::Response) -> Self {
-        Self { api, chunks: Box::pin(response.bytes_stream()), lines: Lines::default() }
+        Self::of(api, Box::pin(response.bytes_stream()))
     }
 
-    /// The next event; `None` once the server ended the stream.
+    fn of(api: String, chunks: Pin<Box<dyn Chunks<Item = reqwest::Result<bytes::Bytes>> + Send>>) -> Self {
+        Self { api, chunks, lines: Lines::default(), silent_until: None }
+    }
+
+    /// The next event; `None` once the server ended the stream. A stream on which nothing comes for 30 s, not even a sign of
+    /// life, is broken off: continue from the last event's `id`. Cancel-safe.
     pub async fn next(&mut self) -> Result<Option<StreamEvent>, Error> {
         loop {
             if let Some(event) = self.lines.next_event() {
                 return Ok(Some(event));
             }
-            match self.chunks.next().await {
+            // Kept where the caller gives up in between, which a caller that waits for several things does all the time.
+            let end = *self.silent_until.get_or_insert_with(|| Instant::now() + LONGEST_SILENCE);
+            let Ok(chunk) = timeout_at(end, self.chunks.next()).await else {
+                let seconds = LONGEST_SILENCE.as_secs();
+                let reason =
+                    format!("the stream broke off: nothing came for {seconds} s, not even a sign of life");
+                return Err(Error::Unreachable { api: self.api.clone(), reason });
+            };
+            self.silent_until = None;
+            match chunk {
                 None => return Ok(None),
                 Some(Err(error)) => {
                     let reason = format!("the stream broke off: {}", error.without_url());
@@ -146,6 +166,31 @@ mod tests {
             ];
             prop_assert_eq!(events(&cuts), expected);
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_silent_stream_is_broken_off_in_words_and_signs_of_life_keep_it() {
+        let begun = Instant::now();
+        let second = move |at: u64, text: &'static [u8]| async move {
+            tokio::time::sleep_until(begun + Duration::from_secs(at)).await;
+            Ok(bytes::Bytes::from_static(text))
+        };
+        let signs = [(25, b":\n\n".as_slice()), (50, b"data: x\n\n"), (75, b":\n\n")];
+        let chunks = futures_util::stream::iter(signs).then(move |(at, text)| second(at, text));
+        let mut stream =
+            Stream::of("api".to_owned(), Box::pin(chunks.chain(futures_util::stream::pending())));
+        let event = stream.next().await;
+        assert!(matches!(event, Ok(Some(event)) if event.data == "x"));
+        // Given up again and again, as by a `select`.
+        let broken = loop {
+            match tokio::time::timeout(Duration::from_secs(4), stream.next()).await {
+                Ok(outcome) => break outcome,
+                Err(_) => assert!(begun.elapsed() < Duration::from_secs(200), "it is waited for without end"),
+            }
+        };
+        let Err(Error::Unreachable { reason, .. }) = broken else { panic!("{broken:?}") };
+        assert!(reason.contains("nothing came for 30 s"), "{reason}");
+        assert_eq!(begun.elapsed(), Duration::from_secs(105));
     }
 
     #[test]

@@ -6,7 +6,6 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use futures_util::StreamExt as _;
 use mesh_events::{IdentityEvent, InventoryEvent};
 use mesh_identity::{Error, ErrorKind, Identity, Issued, Stage};
 use mesh_ids::{NodeName, Position};
@@ -16,7 +15,7 @@ use mesh_wire::Resource;
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
-use crate::{http::chain, link::Unavailable, statements::frame};
+use crate::{followed::Followed, http::chain, link::Unavailable, statements::frame};
 
 /// How often every node is looked at, whatever the records said: what failed before is tried again then.
 const PERIOD: Duration = Duration::from_secs(30);
@@ -45,13 +44,13 @@ enum Undeclared {
     Frame(#[from] Unavailable),
 }
 
-/// What the next declaration of a node holds, by what was issued last and what the node reported; nothing where the
-/// node has to speak first.
-fn next_stage(newest: Option<(Stage, Position)>, reported: Option<Position>) -> Option<Stage> {
+/// What the next declaration of a node holds, by what was issued last and what the node reported. A node that has yet to
+/// report its foundation is told it again: that is issued anew only where its generation was raised, or its time runs out.
+fn next_stage(newest: Option<(Stage, Position)>, reported: Option<Position>) -> Stage {
     match newest {
-        None => Some(Stage::Foundation),
-        Some((Stage::Rest, _)) => Some(Stage::Rest),
-        Some((Stage::Foundation, position)) => (reported >= Some(position)).then_some(Stage::Rest),
+        None => Stage::Foundation,
+        Some((Stage::Foundation, position)) if reported < Some(position) => Stage::Foundation,
+        Some((Stage::Foundation | Stage::Rest, _)) => Stage::Rest,
     }
 }
 
@@ -63,10 +62,8 @@ impl<P: Publish> Declare<P> {
 
     /// Declares until told to stop.
     pub async fn run(self, stop: CancellationToken) -> Result<(), ReadError> {
-        let inventory = self.inventory.record();
-        let identity = self.identity.record();
-        let mut inventory = Box::pin(inventory.subscribe(inventory.end().await?));
-        let mut identity = Box::pin(identity.subscribe(identity.end().await?));
+        let mut inventory = Followed::from_its_end(&self.inventory.record()).await?;
+        let mut identity = Followed::from_its_end(&self.identity.record()).await?;
         let mut period = interval(PERIOD);
         period.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -74,8 +71,8 @@ impl<P: Publish> Declare<P> {
                 () = stop.cancelled() => return Ok(()),
                 // At once at the start, so that nothing waits that was recorded while nobody declared.
                 _ = period.tick() => self.everyone().await,
-                Some(entry) = inventory.next() => concerned_by_inventory(&entry?),
-                Some(entry) = identity.next() => concerned_by_identity(&entry?),
+                entry = inventory.next() => concerned_by_inventory(&entry),
+                entry = identity.next() => concerned_by_identity(&entry),
             };
             for node in nodes {
                 if let Err(error) = self.declare(&node).await {
@@ -101,14 +98,13 @@ impl<P: Publish> Declare<P> {
         let standing = self.inventory.standing(node).await?;
         let newest = newest.map(|newest| (newest.stage, newest.position));
         match next_stage(newest, standing.reported) {
-            None => Ok(()),
-            Some(stage @ Stage::Foundation) => {
+            stage @ Stage::Foundation => {
                 // The overlay goes here once connectivity decides one.
                 let foundation: [Resource; 0] = [];
                 let Some(issued) = self.issue(node, &foundation, stage).await? else { return Ok(()) };
                 self.hand_over(node, &issued)
             }
-            Some(stage @ Stage::Rest) => {
+            stage @ Stage::Rest => {
                 let declared = match self.inventory.declare(node).await {
                     Ok(declared) => declared,
                     // It was removed, or inventory has yet to hear that it joined, which wakes this again.
@@ -174,10 +170,10 @@ mod tests {
 
     #[test]
     fn the_rest_follows_only_once_the_foundation_was_reported() {
-        assert_eq!(next_stage(None, None), Some(Stage::Foundation));
-        assert_eq!(next_stage(Some((Stage::Foundation, at(1))), None), None);
-        assert_eq!(next_stage(Some((Stage::Foundation, at(2))), Some(at(1))), None);
-        assert_eq!(next_stage(Some((Stage::Foundation, at(2))), Some(at(2))), Some(Stage::Rest));
-        assert_eq!(next_stage(Some((Stage::Rest, at(3))), None), Some(Stage::Rest));
+        assert_eq!(next_stage(None, None), Stage::Foundation);
+        assert_eq!(next_stage(Some((Stage::Foundation, at(1))), None), Stage::Foundation);
+        assert_eq!(next_stage(Some((Stage::Foundation, at(2))), Some(at(1))), Stage::Foundation);
+        assert_eq!(next_stage(Some((Stage::Foundation, at(2))), Some(at(2))), Stage::Rest);
+        assert_eq!(next_stage(Some((Stage::Rest, at(3))), None), Stage::Rest);
     }
 }

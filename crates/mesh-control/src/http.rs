@@ -77,6 +77,7 @@ fn routes() -> OpenApiRouter<Api> {
         .routes(routes!(nodes::watch))
         .routes(routes!(nodes::invite))
         .routes(routes!(nodes::show, nodes::remove))
+        .routes(routes!(nodes::recover))
         .routes(routes!(modules::list))
         .routes(routes!(modules::watch))
         .routes(routes!(modules::show))

@@ -8,6 +8,7 @@
 //! - [`http`] the interface
 
 pub mod declare;
+mod followed;
 pub mod http;
 pub mod link;
 pub mod migrate;

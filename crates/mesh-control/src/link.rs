@@ -6,6 +6,7 @@
 //! what a statement means, and never keeps one.
 //! Called by: [`crate::serve`], which hands in who knows ([`Directory`]) and who writes ([`StatementSink`]).
 
+mod accounts;
 mod behind;
 mod complaints;
 mod downlink;
@@ -19,8 +20,8 @@ use std::time::Duration;
 
 use mesh_ids::{NodeName, Position};
 use mesh_link::{
-    Address, Changes, ClientTls, Connection, Endpoint, InvalidTls, LinkError, Management, NodeAccount,
-    Session, Supervisor, SupervisorState, TokenAccount, Topology,
+    Address, ClientTls, Connection, Endpoint, InvalidTls, LinkError, Management, NodeAccount, Session,
+    Supervisor, SupervisorState, TokenAccount, Topology,
 };
 use mesh_seal::VerifyingKey;
 use mesh_wire::{Alive, Enrol, EnrolAnswer, Report};
@@ -28,6 +29,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use tokio_util::sync::CancellationToken;
 
+use self::accounts::Accounts;
 use self::outbox::Outbox;
 use self::uplink::Uplink;
 use crate::declare::Publish;
@@ -111,18 +113,27 @@ pub struct Link<D, S> {
 }
 
 /// What the rest of the control plane does with the link while it runs. Cheap to clone.
-#[derive(Clone)]
-pub struct LinkHandle {
-    topology: Arc<Topology>,
+pub struct LinkHandle<D> {
+    accounts: Arc<Accounts<D>>,
     outbox: Arc<Outbox>,
     counts: Arc<Counts>,
     state: watch::Receiver<SupervisorState>,
 }
 
+impl<D> Clone for LinkHandle<D> {
+    fn clone(&self) -> Self {
+        Self {
+            accounts: Arc::clone(&self.accounts),
+            outbox: Arc::clone(&self.outbox),
+            counts: Arc::clone(&self.counts),
+            state: self.state.clone(),
+        }
+    }
+}
+
 struct ControlSession<D, S> {
-    topology: Arc<Topology>,
+    accounts: Arc<Accounts<D>>,
     outbox: Arc<Outbox>,
-    directory: Arc<D>,
     uplink: Uplink<D, S>,
 }
 
@@ -133,12 +144,12 @@ impl<D: Directory, S: StatementSink> Link<D, S> {
         ca_pem: &str,
         directory: D,
         sink: S,
-    ) -> Result<(Self, LinkHandle), LinkSetupError> {
+    ) -> Result<(Self, LinkHandle<D>), LinkSetupError> {
         let tls = ClientTls::trusting(ca_pem, &broker.server_name)?;
         let management: Address =
             broker.management.trim_start_matches("https://").trim_end_matches('/').parse()?;
         let management = Management::new(vec![management], tls.clone(), &broker.account, &broker.password);
-        let topology = Arc::new(Topology::new(management, &broker.vhost, &broker.account));
+        let topology = Topology::new(management, &broker.vhost, &broker.account);
         let endpoint = Endpoint {
             addresses: vec![broker.address.parse()?],
             tls,
@@ -150,20 +161,16 @@ impl<D: Directory, S: StatementSink> Link<D, S> {
         let supervisor = Supervisor::new(endpoint, u64::from_le_bytes(mesh_seal::random_bytes()));
         let (outbox, counts, directory) =
             (Arc::new(Outbox::default()), Arc::new(Counts::default()), Arc::new(directory));
+        let accounts = Arc::new(Accounts::new(topology, Arc::clone(&directory)));
         let handle = LinkHandle {
-            topology: Arc::clone(&topology),
+            accounts: Arc::clone(&accounts),
             outbox: Arc::clone(&outbox),
             counts: Arc::clone(&counts),
             state: supervisor.state(),
         };
-        let uplink = Uplink {
-            directory: Arc::clone(&directory),
-            sink,
-            topology: Arc::clone(&topology),
-            outbox: Arc::clone(&outbox),
-            counts,
-        };
-        Ok((Self { supervisor, session: ControlSession { topology, outbox, directory, uplink } }, handle))
+        let uplink =
+            Uplink { directory, sink, accounts: Arc::clone(&accounts), outbox: Arc::clone(&outbox), counts };
+        Ok((Self { supervisor, session: ControlSession { accounts, outbox, uplink } }, handle))
     }
 
     /// Runs until told to stop.
@@ -184,7 +191,7 @@ impl<D: Directory, S: StatementSink> Session for ControlSession<D, S> {
                 outcome = self.uplink.take_alive(connection) => outcome,
                 outcome = self.uplink.take_reports(connection) => outcome,
                 outcome = self.uplink.take_requests(connection) => outcome,
-                outcome = downlink::publish(connection, &self.outbox, &self.topology, self.directory.as_ref()) => outcome,
+                outcome = downlink::publish(connection, &self.outbox, &self.accounts) => outcome,
             }
         };
         match outcome.await {
@@ -206,33 +213,29 @@ impl<D: Directory, S: StatementSink> ControlSession<D, S> {
     }
 
     async fn ensure_topology(&self) -> Result<(), LinkError> {
-        let lost = |error: &dyn std::fmt::Display| LinkError::Lost(error.to_string());
-        let nodes = self.directory.nodes().await.map_err(|error| lost(&error))?;
-        let tokens = self.directory.tokens().await.map_err(|error| lost(&error))?;
-        let changes = self.topology.ensure_all(&nodes, &tokens).await.map_err(|error| lost(&error))?;
-        if changes != Changes::default() {
-            let (nodes, tokens, Changes { made, removed }) = (nodes.len(), tokens.len(), changes);
-            tracing::info!(nodes, tokens, made, removed, "the broker's topology was put right");
-        }
-        Ok(())
+        self.accounts.ensure_all().await.map_err(|error| LinkError::Lost(error.to_string()))
     }
 }
 
-impl LinkHandle {
-    /// Makes the account of a new join token. Should it fail, the token still works once the link has connected again.
-    pub async fn invite(&self, token: &TokenAccount) -> Result<(), Unavailable> {
-        self.topology.ensure_token(token).await.map_err(unavailable)
+impl<D: Directory> LinkHandle<D> {
+    /// Makes the account of a new join token. Should it fail, the next comparison with the stores makes it.
+    pub async fn invite(&self, token_id: &str) -> Result<(), Unavailable> {
+        if self.accounts.ensure_token(token_id).await.map_err(unavailable)? {
+            Ok(())
+        } else {
+            Err(Unavailable("the token can no longer be used".to_owned()))
+        }
     }
 
     /// Takes the account of a join token away: it was withdrawn, has expired, or its node was heard.
     pub async fn withdraw(&self, token_id: &str) -> Result<(), Unavailable> {
-        self.topology.remove_token(token_id).await.map_err(unavailable)
+        self.accounts.remove_token(token_id).await.map_err(unavailable)
     }
 
     /// Throws a removed node out. What is on its way to it is dropped.
     pub async fn remove_node(&self, node: &NodeName) -> Result<(), Unavailable> {
         self.outbox.forget(node);
-        self.topology.remove_node(node).await.map_err(unavailable)
+        self.accounts.remove_node(node).await.map_err(unavailable)
     }
 
     /// How the connection to the broker stands, now and later.
@@ -251,7 +254,7 @@ impl LinkHandle {
     }
 }
 
-impl Publish for LinkHandle {
+impl<D: Directory> Publish for LinkHandle<D> {
     fn publish(&self, node: &NodeName, frame: Arc<[u8]>) {
         self.outbox.put(node, frame);
     }

@@ -169,7 +169,12 @@ async fn stay_alone(store: Store, mut alone: Alone, stop: CancellationToken) -> 
     }
 }
 
-async fn judge_silence(inventory: Inventory, link: LinkHandle, clock: Clock, stop: CancellationToken) {
+async fn judge_silence(
+    inventory: Inventory,
+    link: LinkHandle<Statements>,
+    clock: Clock,
+    stop: CancellationToken,
+) {
     let state = link.state();
     let mut listening_since = None;
     let mut period = interval(SILENCE_PERIOD);

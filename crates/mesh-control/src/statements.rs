@@ -41,7 +41,7 @@ fn node_account(account: mesh_identity::NodeAccount) -> NodeAccount {
 
 /// A token's account as the broker keeps it. The salt is the token's own and always the same, so that an account that is
 /// there already is seen to be; it need not be secret, and each token has its own 256-bit password.
-pub(crate) fn token_account(id: &str, password: &str) -> TokenAccount {
+fn token_account(id: &str, password: &str) -> TokenAccount {
     let mut salt = [0; 4];
     salt.copy_from_slice(&fingerprint_of(id.as_bytes()).as_str().as_bytes()[..4]);
     TokenAccount { id: id.to_owned(), password: PasswordHash::of(password, salt) }
@@ -87,8 +87,7 @@ impl StatementSink for Statements {
     }
 
     async fn report(&self, report: Report) -> Result<(), Unavailable> {
-        let at = (self.clock)();
-        match self.inventory.record_report(&report, at).await.map_err(|error| unavailable(&error))? {
+        match self.inventory.record_report(&report).await.map_err(|error| unavailable(&error))? {
             ReportOutcome::Recorded | ReportOutcome::OlderNews => Ok(()),
             // Its signature verified, so identity knows it: inventory has yet to hear that it joined.
             ReportOutcome::UnknownNode => {

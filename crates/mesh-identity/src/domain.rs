@@ -9,6 +9,7 @@ mod password;
 use mesh_ids::NodeName;
 
 pub(crate) use change::Change;
+pub use invitation::RESERVED_NAMES;
 pub(crate) use invitation::check_invitation;
 pub use issuing::Stage;
 pub(crate) use issuing::{Content, KEPT, VALID_FOR, next_position, still_good};
@@ -21,6 +22,12 @@ pub enum Refusal {
     /// A node has the name.
     #[error("there is a node {node} already; remove it first, or choose another name")]
     NameTaken {
+        /// The name.
+        node: NodeName,
+    },
+    /// The interface uses the name itself.
+    #[error("no node can be called {node}: the interface uses the word itself; choose another name")]
+    Reserved {
         /// The name.
         node: NodeName,
     },

@@ -10,7 +10,7 @@ mod store;
 use std::sync::Arc;
 
 pub use commands::{Issued, Newest, Redemption};
-pub use domain::{Refusal, Stage};
+pub use domain::{RESERVED_NAMES, Refusal, Stage};
 pub use error::{Error, ErrorKind};
 use mesh_ids::{Clock, Fingerprint, MeshId, Timestamp};
 use mesh_seal::SigningKey;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use mesh_authz::Principal;
-use mesh_ids::{NodeName, Timestamp};
+use mesh_ids::{NodeName, Position, Timestamp};
 use mesh_seal::VerifyingKey;
 use mesh_wire::token_account;
 
@@ -101,6 +101,12 @@ impl Identity {
         let mut db = self.connection().await?;
         let newest = declarations::newest(&mut db, node).await.map_err(|error| self.failed(error))?;
         Ok(newest.map(Newest::from))
+    }
+
+    /// Where the newest declaration of each node stands. Without one, a node is not in it.
+    pub async fn newest_positions(&self) -> Result<BTreeMap<NodeName, Position>, Error> {
+        let mut db = self.connection().await?;
+        declarations::newest_positions(&mut db).await.map_err(|error| self.failed(error))
     }
 }
 

@@ -17,7 +17,9 @@ use std::{
 
 pub use commands::{Applied, Heard, ReportOutcome};
 pub use declare::{Declared, Revision};
-pub use domain::{InstanceState, NodePlan, NodeState, Plan, PlanIndex, PlannedStep, Refusal, StepAction};
+pub use domain::{
+    InstanceState, NodePlan, NodeState, Plan, PlanIndex, PlannedStep, RESERVED_NAMES, Refusal, StepAction,
+};
 pub use error::{Error, ErrorKind};
 use mesh_ids::{Clock, Digest, Timestamp};
 use mesh_manifest::{Catalogue, Module};

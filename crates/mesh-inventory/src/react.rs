@@ -41,7 +41,9 @@ impl Reaction<IdentityEvent> for FollowIdentity {
                 nodes::forget(db, node, false).await?;
                 modules::forget_gone(db).await?;
             }
-            IdentityEvent::GenerationRaised { node, .. } => nodes::begin_anew(db, node).await?,
+            IdentityEvent::GenerationRaised { node, generation, .. } => {
+                nodes::begin_anew(db, node, *generation).await?;
+            }
             IdentityEvent::InvitationEnded { replaced: true, .. }
             | IdentityEvent::JoinTokenReused { .. }
             | IdentityEvent::DeclarationIssued { .. } => {}

@@ -17,7 +17,7 @@ use lapin::tcp::AsyncTcpStream;
 use lapin::uri::{AMQPAuthority, AMQPQueryString, AMQPScheme, AMQPUri, AMQPUserInfo};
 use secrecy::{ExposeSecret as _, SecretString};
 use tokio::net::TcpStream;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::address::Address;
 use crate::consume::Consumer;
@@ -30,6 +30,9 @@ const FRAME_MAX_BYTES: u32 = 8192;
 const HEARTBEAT_S: u16 = 5;
 /// We open a handful; an upper bound keeps a broken program from opening thousands.
 const CHANNELS_MAX: u16 = 64;
+/// How long a broker may take over anything it is asked on an open connection. Heartbeats tell of a broker that is gone;
+/// this is for one that is there and does not answer.
+const ANSWER_DEADLINE: Duration = Duration::from_secs(15);
 /// How long a broker may take to say good-bye.
 const CLOSE_DEADLINE: Duration = Duration::from_secs(2);
 
@@ -91,6 +94,17 @@ pub enum LinkError {
 impl From<lapin::Error> for LinkError {
     fn from(error: lapin::Error) -> Self {
         if is_refusal(&error) { Self::Refused(words(&error)) } else { Self::Lost(words(&error)) }
+    }
+}
+
+/// Waits for the broker's answer, within the deadline. `what` completes "the broker did not answer in time: …".
+pub(crate) async fn answered<T>(
+    what: &'static str,
+    answer: impl Future<Output = lapin::Result<T>>,
+) -> Result<T, LinkError> {
+    match timeout(ANSWER_DEADLINE, answer).await {
+        Ok(outcome) => Ok(outcome?),
+        Err(_) => Err(LinkError::Timeout(what)),
     }
 }
 
@@ -231,5 +245,20 @@ impl Drop for Breaker {
         if let Some(stream) = self.0.lock().unwrap_or_else(PoisonError::into_inner).take() {
             let _ = stream.shutdown(Shutdown::Both);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_broker_that_does_not_answer_is_given_up_in_words() {
+        let begun = Instant::now();
+        let outcome =
+            answered("it did not open a channel", std::future::pending::<lapin::Result<()>>()).await;
+        assert_eq!(outcome, Err(LinkError::Timeout("it did not open a channel")));
+        assert_eq!(begun.elapsed(), ANSWER_DEADLINE);
+        assert_eq!(answered("", std::future::ready(Ok(1))).await, Ok(1));
     }
 }

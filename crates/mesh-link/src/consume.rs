@@ -9,7 +9,7 @@ use lapin::message::Delivery as Raw;
 use lapin::options::{BasicAckOptions, BasicConsumeOptions, BasicQosOptions};
 use lapin::types::{AMQPValue, FieldTable};
 
-use crate::connection::LinkError;
+use crate::connection::{LinkError, answered};
 use crate::names::SIGNATURE_HEADER;
 
 /// A message as it arrived.
@@ -59,11 +59,12 @@ impl Consumer {
         queue: &str,
         prefetch: u16,
     ) -> Result<Self, LinkError> {
-        let channel = connection.create_channel().await?;
-        channel.basic_qos(prefetch, BasicQosOptions::default()).await?;
+        let channel = answered("it did not open a channel", connection.create_channel()).await?;
+        let bounded = channel.basic_qos(prefetch, BasicQosOptions::default());
+        answered("it did not bound what it delivers at once", bounded).await?;
         let options = BasicConsumeOptions::default();
-        let deliveries =
-            channel.basic_consume(queue.into(), "".into(), options, FieldTable::default()).await?;
+        let consuming = channel.basic_consume(queue.into(), "".into(), options, FieldTable::default());
+        let deliveries = answered("it did not begin to deliver a queue", consuming).await?;
         Ok(Self { channel, deliveries })
     }
 
@@ -83,12 +84,17 @@ impl Consumer {
 
     /// Acknowledges this message.
     pub async fn acknowledge(&self, delivery: &Delivery) -> Result<(), LinkError> {
-        Ok(self.channel.basic_ack(delivery.tag, BasicAckOptions { multiple: false }).await?)
+        self.acknowledged(delivery, BasicAckOptions { multiple: false }).await
     }
 
     /// Acknowledges this message and all that came before it.
     pub async fn acknowledge_through(&self, delivery: &Delivery) -> Result<(), LinkError> {
-        Ok(self.channel.basic_ack(delivery.tag, BasicAckOptions { multiple: true }).await?)
+        self.acknowledged(delivery, BasicAckOptions { multiple: true }).await
+    }
+
+    async fn acknowledged(&self, delivery: &Delivery, options: BasicAckOptions) -> Result<(), LinkError> {
+        // No broker answers it; what may take its time is a connection on which nothing can be sent.
+        answered("an acknowledgement could not be sent", self.channel.basic_ack(delivery.tag, options)).await
     }
 }
 

@@ -1,6 +1,6 @@
 //! The broker's management interface: HTTP with JSON over the same trusted TLS.
 //!
-//! One connection, one request at a time, each with a deadline; a connection that was closed meanwhile is opened once
+//! One connection, one request at a time, each with a deadline from when it was asked for; a connection that was closed meanwhile is opened once
 //! more. Knows the protocol and no topology. hyper by hand and not a whole HTTP client, because this crate is linked
 //! into the host too and such a client brings the system's certificate authorities with it.
 //! Called by: [`crate::Topology`].
@@ -24,6 +24,7 @@ use crate::address::Address;
 use crate::dial::{DialError, dial};
 use crate::tls::ClientTls;
 
+/// From asking to the whole answer: waiting for the requests before it, connecting and shaking hands included.
 const REQUEST_DEADLINE: Duration = Duration::from_secs(20);
 /// Ten thousand nodes' bindings are about 10 MB.
 const LARGEST_ANSWER_BYTES: usize = 256 << 20;
@@ -59,6 +60,7 @@ pub struct Management {
     addresses: Vec<Address>,
     tls: ClientTls,
     authorization: SecretString,
+    deadline: Duration,
     sender: Mutex<Option<SendRequest<Full<Bytes>>>>,
 }
 
@@ -73,7 +75,7 @@ impl Management {
     pub fn new(addresses: Vec<Address>, tls: ClientTls, account: &str, password: &SecretString) -> Self {
         let pair = STANDARD.encode(format!("{account}:{}", password.expose_secret()));
         let authorization = SecretString::from(format!("Basic {pair}"));
-        Self { addresses, tls, authorization, sender: Mutex::new(None) }
+        Self { addresses, tls, authorization, deadline: REQUEST_DEADLINE, sender: Mutex::new(None) }
     }
 
     /// Reads what stands at a path, e.g. `["queues", vhost]`; `None` where there is nothing.
@@ -125,10 +127,11 @@ impl Management {
         json: Option<String>,
     ) -> Result<(StatusCode, Bytes), ManagementError> {
         let broken = |reason: String| ManagementError::Broken { what: what.to_owned(), reason };
-        let end = Instant::now() + REQUEST_DEADLINE;
+        let end = Instant::now() + self.deadline;
         let uri = uri(path, query);
         let body = Bytes::from(json.unwrap_or_default());
-        let mut sender = self.sender.lock().await;
+        let before = |_| broken("the requests before it took too long".to_owned());
+        let mut sender = timeout_at(end, self.sender.lock()).await.map_err(before)?;
         // The broker closes an idle connection; that is seen only when it is used.
         let kept = match sender.take() {
             Some(mut kept) => {
@@ -139,7 +142,7 @@ impl Management {
         let reused = kept.is_some();
         let mut connection = match kept {
             Some(kept) => kept,
-            None => self.connect(what).await?,
+            None => self.connect(what, end).await?,
         };
         let request = || {
             Request::builder()
@@ -154,7 +157,7 @@ impl Management {
         let in_time = |_| broken("no answer in time".to_owned());
         let mut response = timeout_at(end, connection.send_request(request()?)).await.map_err(in_time)?;
         if response.is_err() && reused {
-            connection = self.connect(what).await?;
+            connection = self.connect(what, end).await?;
             response = timeout_at(end, connection.send_request(request()?)).await.map_err(in_time)?;
         }
         let response = response.map_err(|e| broken(e.to_string()))?;
@@ -168,11 +171,15 @@ impl Management {
         Ok((status, body))
     }
 
-    async fn connect(&self, what: &str) -> Result<SendRequest<Full<Bytes>>, ManagementError> {
-        let (_, stream) = dial(&self.addresses, &self.tls, REQUEST_DEADLINE / 2).await?;
-        let (sender, connection) = handshake(TokioIo::new(stream))
+    async fn connect(&self, what: &str, end: Instant) -> Result<SendRequest<Full<Bytes>>, ManagementError> {
+        let broken = |reason: String| ManagementError::Broken { what: what.to_owned(), reason };
+        let left = end.saturating_duration_since(Instant::now());
+        // Half of what is left, so that there is time to ask something.
+        let (_, stream) = dial(&self.addresses, &self.tls, left / 2).await?;
+        let (sender, connection) = timeout_at(end, handshake(TokioIo::new(stream)))
             .await
-            .map_err(|e| ManagementError::Broken { what: what.to_owned(), reason: e.to_string() })?;
+            .map_err(|_| broken("no HTTP connection in time".to_owned()))?
+            .map_err(|e| broken(e.to_string()))?;
         // Ends by itself once the sender is dropped or the broker hangs up.
         tokio::spawn(connection);
         Ok(sender)
@@ -210,7 +217,27 @@ fn uri(path: &[&str], query: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
     use super::*;
+
+    /// One after the other they would take the deadline each.
+    #[tokio::test]
+    async fn requests_that_wait_for_each_other_before_a_silent_server_all_end_in_time() {
+        let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let address = Address::new("127.0.0.1", listener.local_addr().unwrap().port());
+        let authority = mesh_testkit::Authority::new();
+        let tls = ClientTls::trusting(&authority.pem(), "broker.mesh.internal").unwrap();
+        let mut management = Management::new(vec![address], tls, "control", &"secret".into());
+        management.deadline = Duration::from_secs(1);
+        let begun = Instant::now();
+        let ask = || management.get::<serde_json::Value>(&["users"], "");
+        let outcomes = futures_util::future::join_all((0..5).map(|_| ask())).await;
+        assert!(begun.elapsed() < Duration::from_millis(1900), "{:?}", begun.elapsed());
+        let words: Vec<String> =
+            outcomes.into_iter().map(|outcome| outcome.unwrap_err().to_string()).collect();
+        assert!(words[0].contains("no answer in time while shaking hands"), "{words:?}");
+    }
 
     #[test]
     fn a_name_cannot_leave_its_place_in_a_path() {

@@ -11,7 +11,7 @@ use lapin::types::{AMQPValue, FieldTable};
 use lapin::{BasicProperties, Channel, Confirmation};
 use tokio::sync::Mutex;
 
-use crate::connection::LinkError;
+use crate::connection::{LinkError, answered};
 use crate::names::SIGNATURE_HEADER;
 
 const PERSISTENT: u8 = 2;
@@ -56,8 +56,9 @@ pub struct Publisher {
 
 impl Publisher {
     pub(crate) async fn open(connection: &lapin::Connection, account: String) -> Result<Self, LinkError> {
-        let channel = connection.create_channel().await?;
-        channel.confirm_select(ConfirmSelectOptions::default()).await?;
+        let channel = answered("it did not open a channel", connection.create_channel()).await?;
+        let confirming = channel.confirm_select(ConfirmSelectOptions::default());
+        answered("it did not begin to confirm messages", confirming).await?;
         Ok(Self { channel: Mutex::new(channel), account })
     }
 

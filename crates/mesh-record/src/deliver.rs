@@ -7,6 +7,7 @@
 //! Called by: mesh-control, which runs one delivery for each pair of contexts that listens.
 
 use std::any::Any;
+use std::convert::Infallible;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
@@ -24,6 +25,8 @@ const BATCH: u32 = 100;
 const PERIOD: Duration = Duration::from_secs(2);
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+/// How often a reader that stopped says so again.
+const SAID_EVERY: Duration = Duration::from_mins(1);
 /// A reaction is a few statements; one that takes longer than this is stuck.
 const REACTION_DEADLINE: Duration = Duration::from_secs(30);
 
@@ -89,6 +92,7 @@ pub struct Delivery<E, R> {
     into: Store,
     reaction: R,
     status: watch::Sender<DeliveryStatus>,
+    said_every: Duration,
 }
 
 /// What one round came to.
@@ -112,7 +116,13 @@ impl<E: Event, R: Reaction<E>> Delivery<E, R> {
             position: RecordPosition::START,
             state: DeliveryState::CatchingUp,
         });
-        Self { from, into, reaction, status }
+        Self { from, into, reaction, status, said_every: SAID_EVERY }
+    }
+
+    /// The same, saying so often that it stopped; once a minute where nothing is said.
+    #[must_use]
+    pub fn saying_every(self, said_every: Duration) -> Self {
+        Self { said_every, ..self }
     }
 
     /// How it fares, from now on.
@@ -120,12 +130,15 @@ impl<E: Event, R: Reaction<E>> Delivery<E, R> {
         self.status.subscribe()
     }
 
-    /// Delivers until `stop`, or until an entry can never be applied. What is under way at `stop` is rolled back.
+    /// Delivers until `stop`; at an entry that can never be applied it goes no further, and says so until then. What is
+    /// under way at `stop` is rolled back.
+    ///
+    /// It does not end there: whoever runs it would have to end the others too, or forget that this one stands still.
     pub async fn run(self, stop: CancellationToken) {
         stop.run_until_cancelled(self.deliver()).await;
     }
 
-    async fn deliver(&self) {
+    async fn deliver(&self) -> Infallible {
         let mut appended = self.from.appended();
         let mut attempts = 0_u32;
         let mut checked = false;
@@ -152,19 +165,28 @@ impl<E: Event, R: Reaction<E>> Delivery<E, R> {
                     self.say(DeliveryState::Retrying { attempts, why });
                     sleep((FIRST_PAUSE * 2_u32.pow(attempts.min(10) - 1)).min(LONGEST_PAUSE)).await;
                 }
-                Err(Failure::Final(why)) => {
-                    let (owner, reader) = (self.from.owner(), self.into.context());
-                    tracing::error!(%owner, %reader, %why, "a reader of the record stopped and will not go on");
-                    self.say(DeliveryState::Stopped { why });
-                    return;
-                }
+                Err(Failure::Final(why)) => return self.stay_stopped(why).await,
             }
+        }
+    }
+
+    /// Applies nothing more, and says so again and again: what is said once is overlooked.
+    async fn stay_stopped(&self, why: String) -> Infallible {
+        let (owner, reader, cursor) = (self.from.owner(), self.into.context(), self.status.borrow().position);
+        self.say(DeliveryState::Stopped { why: why.clone() });
+        loop {
+            tracing::error!(
+                %owner, %reader, %cursor, %why,
+                "a reader of the record stopped and will not go on: nothing after its cursor is applied or skipped until \
+                 the program starts again, in a version that can apply what comes next, or on stores restored from a backup"
+            );
+            sleep(self.said_every).await;
         }
     }
 
     async fn round(&self, checked: &mut bool) -> Result<Round, Failure> {
         let cursor = self.cursor().await?;
-        self.status.send_if_modified(|status| std::mem::replace(&mut status.position, cursor) != cursor);
+        self.stands_at(cursor);
         if !*checked {
             self.from.check_not_beyond_end(cursor).await?;
             *checked = true;
@@ -180,6 +202,7 @@ impl<E: Event, R: Reaction<E>> Delivery<E, R> {
                 for entry in &entries {
                     self.apply(before, std::slice::from_ref(entry)).await?;
                     before = entry.position;
+                    self.stands_at(before);
                 }
             }
             applied => applied?,
@@ -240,6 +263,10 @@ impl<E: Event, R: Reaction<E>> Delivery<E, R> {
             Ok(0)
         };
         read.await.map(RecordPosition::from_sql).map_err(|source| self.failed(source))
+    }
+
+    fn stands_at(&self, cursor: RecordPosition) {
+        self.status.send_if_modified(|status| std::mem::replace(&mut status.position, cursor) != cursor);
     }
 
     fn say(&self, state: DeliveryState) {

@@ -31,7 +31,7 @@ impl Cli {
 pub(crate) enum Command {
     /// Show the mesh at a glance
     Status,
-    /// List, show, invite and remove nodes
+    /// List, show, invite, recover and remove nodes
     #[command(subcommand)]
     Node(NodeCommand),
     /// List, show and remove modules
@@ -89,6 +89,18 @@ pub(crate) enum NodeCommand {
         /// A label the node will have, as KEY=VALUE; may be given several times
         #[arg(long = "label", value_name = "KEY=VALUE", value_parser = label)]
         labels: Vec<(String, String)>,
+    },
+    /// Begin a node's history anew, for a machine whose ledger cannot be read
+    #[command(
+        after_help = "Its newest declaration is issued again under a higher generation, and the node's ledger begins anew with it.\n\
+                      What runs on the node goes on running.\n\nExamples:\n  mesh node recover node-2\n  mesh node recover node-2 --yes --json"
+    )]
+    Recover {
+        /// Its name
+        node: NodeName,
+        /// Do not ask. Without a terminal nothing is asked in any case
+        #[arg(long, short)]
+        yes: bool,
     },
     /// Take a node out of the mesh; the machine need not be there any more
     Remove {

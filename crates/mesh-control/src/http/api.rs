@@ -10,7 +10,10 @@ use mesh_inventory::Inventory;
 use tokio_util::sync::CancellationToken;
 
 use super::{History, problem::Failure, view};
-use crate::link::{LinkHandle, Unavailable};
+use crate::{
+    link::{LinkHandle, Unavailable},
+    statements::Statements,
+};
 
 /// Cheap to clone; all clones are one.
 #[derive(Clone)]
@@ -21,7 +24,7 @@ struct Inner {
     inventory: Inventory,
     identity: Identity,
     history: History,
-    link: LinkHandle,
+    link: LinkHandle<Statements>,
     stop: CancellationToken,
 }
 
@@ -37,7 +40,7 @@ impl Api {
         mesh: MeshId,
         inventory: Inventory,
         identity: Identity,
-        link: LinkHandle,
+        link: LinkHandle<Statements>,
         stop: CancellationToken,
     ) -> Self {
         let history = History::new(inventory.record(), identity.record());
@@ -84,9 +87,7 @@ impl Api {
         labels: BTreeMap<String, String>,
     ) -> Result<Invitation, Failure> {
         let token = self.0.identity.invite(who, node, life_time, labels).await?;
-        let password = token.secret.derive(&token.id);
-        let account = crate::statements::token_account(&token.id, password.broker_password());
-        self.0.link.invite(&account).await.map_err(|away| {
+        self.0.link.invite(&token.id).await.map_err(|away| {
             broker_away(
                 &away,
                 "the invitation stands, but its account on the broker could not be made: invite again",

@@ -6,7 +6,6 @@ use axum::{
     response::sse::Sse,
 };
 use mesh_api::{EventList, Problem};
-use mesh_authz::{Action, authorise};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -43,13 +42,12 @@ pub(super) async fn list(
     run: Result<Query<Run>, QueryRejection>,
 ) -> Result<Json<EventList>, Failure> {
     let Query(run) = run?;
-    authorise(&caller.0, Action::ReadEvents)?;
     let limit = run.limit.unwrap_or(100);
     if !(1..=MOST).contains(&limit) {
         return Err(Failure::malformed(format!("limit is {limit}; it is 1 to {MOST}")));
     }
     let after = run.after.map(|text| text.parse()).transpose()?;
-    let (happenings, cursor) = api.history().read(after, limit).await?;
+    let (happenings, cursor) = api.history().read(&caller.0, after, limit).await?;
     let items = happenings.into_iter().map(|(cursor, happening)| happening.view(cursor)).collect();
     Ok(Json(EventList { items, cursor: cursor.to_string() }))
 }
@@ -65,6 +63,5 @@ pub(super) async fn watch(
     caller: Caller,
     after: Result<Query<After>, QueryRejection>,
 ) -> Result<Sse<Events>, Failure> {
-    authorise(&caller.0, Action::ReadEvents)?;
     super::watch::stream(api, caller, after?.0, Watched::Events).await
 }

@@ -1,15 +1,17 @@
-//! The records of all contexts as one: what happened, in the order in which it was recorded.
+//! The records of all contexts as one: what happened, in the order in which it was recorded. Shown to who may see it:
+//! like the contexts' queries it asks itself, so that no route can forget to.
 
 use std::pin::Pin;
 
 use axum::response::sse;
 use futures_util::{Stream, StreamExt as _, stream};
 use mesh_api::EventView;
+use mesh_authz::{Action, Denied, Principal, authorise};
 use mesh_events::{IdentityEvent, InventoryEvent};
 use mesh_ids::{NodeName, Timestamp};
 use mesh_record::{Entry, ReadError, Reader, RecordPosition};
 
-use super::cursor::Cursor;
+use super::{cursor::Cursor, problem::Failure};
 
 /// An entry of one of the records.
 #[derive(Debug, Clone)]
@@ -41,12 +43,19 @@ impl History {
         Ok(Cursor { inventory: self.inventory.end().await?, identity: self.identity.end().await? })
     }
 
+    /// Whether this caller may be shown what happened. Asked before a stream of it begins.
+    pub(super) fn may_read(who: &Principal) -> Result<(), Denied> {
+        authorise(who, Action::ReadEvents)
+    }
+
     /// At most `limit` happenings after the cursor, the oldest first; the latest ones where there is no cursor.
     pub(super) async fn read(
         &self,
+        who: &Principal,
         after: Option<Cursor>,
         limit: u32,
-    ) -> Result<(Vec<(Cursor, Happening)>, Cursor), ReadError> {
+    ) -> Result<(Vec<(Cursor, Happening)>, Cursor), Failure> {
+        Self::may_read(who)?;
         let end = self.end().await?;
         if let Some(after) = after {
             self.check(after, end)?;
@@ -57,7 +66,7 @@ impl History {
         let inventory = self.inventory.read(start.inventory, limit).await?;
         let identity = self.identity.read(start.identity, limit).await?;
         if let Some(stopped) = inventory.stopped.or(identity.stopped) {
-            return Err(stopped);
+            return Err(stopped.into());
         }
         let merged = merge(inventory.entries, identity.entries);
         let mut cursor = start;

@@ -1,4 +1,4 @@
-//! `/v1/nodes`: who is there. Also the invitation and the removal of machines.
+//! `/v1/nodes`: who is there. Also the invitation, the removal and the recovery of machines.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use axum::{
     http::StatusCode,
     response::sse::Sse,
 };
-use mesh_api::{Invitation, InviteRequest, NodeList, NodeView, Problem};
+use mesh_api::{Invitation, InviteRequest, NodeList, NodeView, Problem, Recovery};
 use mesh_ids::NodeName;
 
 use super::{
@@ -33,12 +33,13 @@ const TTL_S: std::ops::RangeInclusive<u64> = 60..=604_800;
 pub(super) async fn list(State(api): State<Api>, caller: Caller) -> Result<Json<NodeList>, Failure> {
     // The cursor first: what happens in between is told again rather than not at all.
     let cursor = api.history().end().await?.to_string();
-    let mut items = Vec::new();
-    for node in api.inventory().nodes(&caller.0).await? {
-        let newest = api.identity().newest(&node.name).await?;
-        items.push(view::node(node, newest.map(|newest| newest.position)));
-    }
-    Ok(Json(NodeList { items, cursor }))
+    let nodes = api.inventory().nodes(&caller.0).await?;
+    let mut newest = api.identity().newest_positions().await?;
+    let view = |node: mesh_inventory::NodeView| {
+        let declared = newest.remove(&node.name);
+        view::node(node, declared)
+    };
+    Ok(Json(NodeList { items: nodes.into_iter().map(view).collect(), cursor }))
 }
 
 /// One node.
@@ -111,4 +112,22 @@ pub(super) async fn remove(
     let Path(name) = node?;
     api.remove_node(&caller.0, &name).await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// Begins a node's history anew: everything it is told from now on stands above what it was told before, so that a node
+/// whose ledger cannot be read can follow again. Its newest declaration is issued again under the new generation.
+#[utoipa::path(post, path = "/v1/nodes/{node}/generations", tag = "nodes",
+    params(("node" = String, Path, description = "Its name")), responses(
+    (status = CREATED, body = Recovery), (status = BAD_REQUEST, body = Problem),
+    (status = UNAUTHORIZED, body = Problem), (status = FORBIDDEN, body = Problem),
+    (status = NOT_FOUND, body = Problem), (status = SERVICE_UNAVAILABLE, body = Problem),
+))]
+pub(super) async fn recover(
+    State(api): State<Api>,
+    caller: Caller,
+    node: Result<Path<NodeName>, PathRejection>,
+) -> Result<(StatusCode, Json<Recovery>), Failure> {
+    let Path(node) = node?;
+    let generation = api.identity().raise_generation(&caller.0, &node).await?.get();
+    Ok((StatusCode::CREATED, Json(Recovery { node, generation })))
 }

@@ -18,7 +18,7 @@ use super::{
     api::Api,
     auth::Caller,
     cursor::Cursor,
-    history::{Happening, message},
+    history::{Happening, History, message},
     problem::{Failure, chain},
     view,
 };
@@ -106,7 +106,7 @@ impl Watcher {
                     self.modules = listed;
                 }
             }
-            Watched::Events => {}
+            Watched::Events => History::may_read(&self.caller.0)?,
         }
         Ok(())
     }

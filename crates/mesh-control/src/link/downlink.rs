@@ -5,9 +5,10 @@ use std::convert::Infallible;
 use futures_util::future::select_all;
 use mesh_ids::NodeName;
 use mesh_link::names::down_queue;
-use mesh_link::{Connection, LinkError, Message, Published, Publisher, Topology};
+use mesh_link::{Connection, LinkError, Message, Published, Publisher};
 
 use super::Directory;
+use super::accounts::Accounts;
 use super::outbox::{Outbox, Outgoing};
 
 /// Publishes underway at once. A durable publish waits for the broker's disk; eight of them share one sync.
@@ -17,8 +18,7 @@ const AT_ONCE: usize = 8;
 pub(super) async fn publish<D: Directory>(
     connection: &Connection,
     outbox: &Outbox,
-    topology: &Topology,
-    directory: &D,
+    accounts: &Accounts<D>,
 ) -> Result<Infallible, LinkError> {
     let mut publishers = Vec::with_capacity(AT_ONCE);
     for _ in 0..AT_ONCE {
@@ -28,7 +28,7 @@ pub(super) async fn publish<D: Directory>(
         Box::pin(async move {
             loop {
                 let outgoing = outbox.next().await;
-                place(publisher, outgoing, topology, directory).await?;
+                place(publisher, outgoing, accounts).await?;
             }
         })
     });
@@ -39,24 +39,22 @@ pub(super) async fn publish<D: Directory>(
 async fn place<D: Directory>(
     publisher: &Publisher,
     outgoing: Outgoing<'_>,
-    topology: &Topology,
-    directory: &D,
+    accounts: &Accounts<D>,
 ) -> Result<(), LinkError> {
     let lost = |error: &dyn std::fmt::Display| LinkError::Lost(error.to_string());
     let node = outgoing.node.clone();
     let mut placed = send(publisher, &node, &outgoing.frame).await?;
     if placed == Published::Nacked {
         // Full of older declarations. The newest is whole, so that none of them is missed.
-        topology.purge_node(&node).await.map_err(|error| lost(&error))?;
+        accounts.purge_node(&node).await.map_err(|error| lost(&error))?;
         placed = send(publisher, &node, &outgoing.frame).await?;
     }
     if placed == Published::Unroutable {
-        let Some(account) = directory.account(&node).await.map_err(|error| lost(&error))? else {
+        if !accounts.ensure_node(&node).await.map_err(|error| lost(&error))? {
             // Removed meanwhile.
             outgoing.done();
             return Ok(());
-        };
-        topology.ensure_node(&account).await.map_err(|error| lost(&error))?;
+        }
         placed = send(publisher, &node, &outgoing.frame).await?;
     }
     if placed == Published::Routed {

@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use mesh_ids::NodeName;
 use mesh_link::names::{ALIVE_QUEUE, ENROL_QUEUE, REPORT_QUEUE, reply_queue};
-use mesh_link::{Connection, Consumer, Delivery, LinkError, Message, Published, Publisher, Topology};
+use mesh_link::{Connection, Consumer, Delivery, LinkError, Message, Published, Publisher};
 use mesh_seal::VerifyingKey;
 use mesh_wire::{Alive, Enrol, EnrolRequest, Report};
 
+use super::accounts::Accounts;
 use super::behind::Judgement;
 use super::complaints::Counts;
 use super::outbox::Outbox;
@@ -30,7 +31,7 @@ const TOKEN_ACCOUNT: &str = "j-";
 pub(super) struct Uplink<D, S> {
     pub(super) directory: Arc<D>,
     pub(super) sink: S,
-    pub(super) topology: Arc<Topology>,
+    pub(super) accounts: Arc<Accounts<D>>,
     pub(super) outbox: Arc<Outbox>,
     pub(super) counts: Arc<Counts>,
 }
@@ -115,7 +116,7 @@ impl<D: Directory, S: StatementSink> Uplink<D, S> {
         let Some(enrolled) = enrolled else { return Ok(()) };
         if let Some(account) = &enrolled.node {
             // Before the machine is told, so that it is let in at once.
-            self.topology.ensure_node(account).await.map_err(|error| lost(&error))?;
+            self.accounts.ensure_node(&account.node).await.map_err(|error| lost(&error))?;
         }
         let body = serde_json::to_vec(&enrolled.answer).map_err(|error| lost(&error))?;
         let queue = reply_queue(token_id);

@@ -16,6 +16,7 @@ use mesh_link::{
 use mesh_seal::{Purpose, SigningKey, VerifyingKey};
 use mesh_testkit::{Broker, wait_for};
 use mesh_wire::{Alive, Enrol, EnrolAnswer, EnrolRequest, Facts, Report};
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 const DEADLINE: Duration = Duration::from_secs(30);
@@ -41,7 +42,14 @@ fn account(node: &NodeName) -> NodeAccount {
 
 /// The contexts: what they know, what they were told.
 #[derive(Clone, Default)]
-struct Contexts(Arc<Mutex<State>>);
+struct Contexts(Arc<Mutex<State>>, Arc<Slow>);
+
+/// Where a slow answer waits.
+#[derive(Default)]
+struct Slow {
+    asked: Notify,
+    go_on: Notify,
+}
 
 #[derive(Default)]
 struct State {
@@ -53,6 +61,8 @@ struct State {
     requests: Vec<(String, Enrol)>,
     /// So many reports cannot be written.
     down_for: usize,
+    /// Whether who asks for all tokens is answered late, with what was so when it asked.
+    slow: bool,
 }
 
 impl Contexts {
@@ -68,7 +78,13 @@ impl Directory for Contexts {
 
     async fn tokens(&self) -> Result<Vec<TokenAccount>, Unavailable> {
         let account = |id: &String| TokenAccount { id: id.clone(), password: PasswordHash::of(id, [1; 4]) };
-        Ok(self.with(|state| state.tokens.iter().map(account).collect()))
+        let (tokens, slow) =
+            self.with(|state| (state.tokens.iter().map(account).collect(), std::mem::take(&mut state.slow)));
+        if slow {
+            self.1.asked.notify_one();
+            self.1.go_on.notified().await;
+        }
+        Ok(tokens)
     }
 
     async fn account(&self, node: &NodeName) -> Result<Option<NodeAccount>, Unavailable> {
@@ -115,14 +131,17 @@ impl StatementSink for Contexts {
 struct Mesh {
     broker: Broker,
     contexts: Contexts,
-    handle: LinkHandle,
+    handle: LinkHandle<Contexts>,
     stop: CancellationToken,
 }
 
 impl Mesh {
     async fn start(nodes: &[&str], tokens: &[&str]) -> Self {
+        Self::start_with(Contexts::default(), nodes, tokens).await
+    }
+
+    async fn start_with(contexts: Contexts, nodes: &[&str], tokens: &[&str]) -> Self {
         let broker = Broker::start().await;
-        let contexts = Contexts::default();
         contexts.with(|state| {
             state.nodes = nodes.iter().map(|node| name(node)).collect();
             state.tokens = tokens.iter().map(|token| (*token).to_owned()).collect();
@@ -267,8 +286,7 @@ async fn a_machine_is_answered_and_a_broker_that_lost_everything_is_made_again()
     // The account is made while the link runs.
     drop(mesh.enter("node-1").await);
     mesh.contexts.with(|state| state.tokens.push("t1".to_owned()));
-    let token = TokenAccount { id: "t1".to_owned(), password: PasswordHash::of("t1", [1; 4]) };
-    mesh.handle.invite(&token).await.unwrap();
+    mesh.handle.invite("t1").await.unwrap();
     let machine = mesh.open(&token_account("t1"), "t1").await.unwrap();
     let request = |token: &str| {
         let request = serde_json::to_vec(&EnrolRequest {
@@ -323,4 +341,47 @@ async fn a_machine_is_answered_and_a_broker_that_lost_everything_is_made_again()
     let mut queue = connection.consume("down.node-1", 1).await.unwrap();
     let more = tokio::time::timeout(Duration::from_millis(500), queue.next()).await;
     assert!(more.is_err(), "{more:?}");
+}
+
+/// A whole comparison with the stores takes its time; what is decided meanwhile must not be undone by it.
+#[tokio::test]
+async fn what_changes_during_a_comparison_is_not_undone_by_it() {
+    let contexts = Contexts::default();
+    contexts.with(|state| state.slow = true);
+    let mesh = Mesh::start_with(contexts, &["node-1"], &[]).await;
+    tokio::time::timeout(DEADLINE, mesh.contexts.1.asked.notified()).await.expect("no comparison");
+    // The comparison knows node-1 and no token. Now it is the other way round.
+    mesh.contexts.with(|state| {
+        state.nodes.clear();
+        state.tokens.push("t1".to_owned());
+    });
+    let changes = tokio::spawn({
+        let handle = mesh.handle.clone();
+        async move {
+            handle.remove_node(&name("node-1")).await.unwrap();
+            handle.invite("t1").await.unwrap();
+        }
+    });
+    tokio::pin!(changes);
+    // Time enough for changes that wait for nobody to be over before the comparison goes on.
+    let early = tokio::time::timeout(Duration::from_secs(2), &mut changes).await;
+    mesh.contexts.1.go_on.notify_one();
+    if early.is_err() {
+        changes.await.unwrap();
+    }
+    wait_for("the comparison to be over", DEADLINE, async || {
+        mesh.open(Broker::ADMINISTRATOR, Broker::PASSWORD)
+            .await
+            .unwrap()
+            .consume("control.alive", 1)
+            .await
+            .is_ok()
+    })
+    .await;
+    drop(mesh.open(&token_account("t1"), "t1").await.expect("the invitation was taken away again"));
+    let removed = mesh.open("n-node-1", "node-1").await;
+    assert!(
+        matches!(removed, Err(OpenError::Refused { .. })),
+        "the removed node is let in again: {removed:?}"
+    );
 }

@@ -15,24 +15,24 @@ use serde_json::json;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-const PATIENCE: Duration = Duration::from_mins(1);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 const TOKEN: &str = "token-of-the-administrator-of-a-test";
 
 /// A control plane, and what it runs on.
-struct Mesh {
-    broker: Broker,
-    postgres: Postgres,
+pub(crate) struct Mesh {
+    pub(crate) broker: Broker,
+    pub(crate) postgres: Postgres,
     databases: [ContextDatabase; 2],
 }
 
-struct Served {
-    client: Client,
-    stranger: Client,
-    task: JoinHandle<anyhow::Result<()>>,
+pub(crate) struct Served {
+    pub(crate) client: Client,
+    pub(crate) stranger: Client,
+    pub(crate) task: JoinHandle<anyhow::Result<()>>,
 }
 
 impl Mesh {
-    async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         let (broker, postgres) = (Broker::start().await, Postgres::start().await);
         let databases = [postgres.context("inventory").await, postgres.context("identity").await];
         let mesh = Self { broker, postgres, databases };
@@ -76,7 +76,7 @@ impl Mesh {
         }
     }
 
-    async fn serve(&self) -> Served {
+    pub(crate) async fn serve(&self) -> Served {
         let (settings, environment) = (self.settings(), self.environment());
         let (tell, told) = oneshot::channel();
         let served = move |address| {
@@ -97,7 +97,7 @@ impl Mesh {
     }
 }
 
-fn code<T: std::fmt::Debug>(outcome: Result<T, Error>) -> ProblemCode {
+pub(crate) fn code<T: std::fmt::Debug>(outcome: Result<T, Error>) -> ProblemCode {
     match outcome {
         Err(Error::Refused(problem)) => problem.code,
         other => panic!("expected a refusal, got {other:?}"),

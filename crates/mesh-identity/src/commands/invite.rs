@@ -23,7 +23,7 @@ impl Identity {
         labels: BTreeMap<String, String>,
     ) -> Result<JoinToken, Error> {
         authorise(who, Action::InviteNode)?;
-        check_invitation(life_time, &labels)?;
+        check_invitation(node, life_time, &labels)?;
         let now = self.now();
         let id = mesh_seal::fingerprint_of(&mesh_seal::random_bytes::<16>()).as_str()[..16].to_owned();
         let secret = TokenSecret::generate();

@@ -1,10 +1,12 @@
 //! Rows of issued declarations.
 
+use std::collections::BTreeMap;
+
 use mesh_ids::{Epoch, Generation, NodeName, Position, Sequence, Timestamp};
 use mesh_wire::Signed;
 use sqlx::{PgConnection, Row, postgres::PgRow, query};
 
-use super::{from_sql, to_sql};
+use super::{from_sql, read, to_sql};
 use crate::domain::{Content, Stage};
 
 /// A declaration that was issued, as its row has it.
@@ -27,6 +29,16 @@ pub(crate) async fn newest(
         "SELECT epoch, generation, sequence, stage, content, issued_ms, not_after_ms, bytes, signature
          FROM declarations WHERE node = $1 ORDER BY epoch DESC, generation DESC, sequence DESC LIMIT 1";
     query(statement).bind(node.as_str()).fetch_optional(db).await?.as_ref().map(declaration).transpose()
+}
+
+/// Where the newest of each node stands: one statement for all of them.
+pub(crate) async fn newest_positions(
+    db: &mut PgConnection,
+) -> Result<BTreeMap<NodeName, Position>, sqlx::Error> {
+    let statement = "SELECT DISTINCT ON (node) node, epoch, generation, sequence FROM declarations
+         ORDER BY node, epoch DESC, generation DESC, sequence DESC";
+    let rows = query(statement).fetch_all(db).await?;
+    rows.iter().map(|row| Ok((read(row.try_get("node")?)?, position(row)?))).collect()
 }
 
 /// Keeps one, and of the older ones the newest, so many in all.
@@ -66,13 +78,8 @@ pub(crate) async fn put(
 }
 
 fn declaration(row: &PgRow) -> Result<StoredDeclaration, sqlx::Error> {
-    let number = |column: &str| Ok::<_, sqlx::Error>(from_sql(row.try_get(column)?));
     Ok(StoredDeclaration {
-        position: Position {
-            epoch: Epoch::new(number("epoch")?),
-            generation: Generation::new(number("generation")?),
-            sequence: Sequence::new(number("sequence")?),
-        },
+        position: position(row)?,
         stage: match row.try_get("stage")? {
             "foundation" => Stage::Foundation,
             _ => Stage::Rest,
@@ -81,5 +88,14 @@ fn declaration(row: &PgRow) -> Result<StoredDeclaration, sqlx::Error> {
         issued: Timestamp::from_unix_ms(row.try_get("issued_ms")?),
         not_after: Timestamp::from_unix_ms(row.try_get("not_after_ms")?),
         signed: Signed { declaration: row.try_get("bytes")?, signature: row.try_get("signature")? },
+    })
+}
+
+fn position(row: &PgRow) -> Result<Position, sqlx::Error> {
+    let number = |column: &str| Ok::<_, sqlx::Error>(from_sql(row.try_get(column)?));
+    Ok(Position {
+        epoch: Epoch::new(number("epoch")?),
+        generation: Generation::new(number("generation")?),
+        sequence: Sequence::new(number("sequence")?),
     })
 }

@@ -44,6 +44,24 @@ async fn a_declaration_is_for_its_node_and_verifies() {
 }
 
 #[tokio::test]
+async fn where_every_node_stands_is_told_at_once() {
+    let mesh = Mesh::new().await;
+    for name in ["node-1", "node-2", "node-3"] {
+        mesh.join(name).await;
+    }
+    for (name, contents) in [("node-1", 1), ("node-2", 11)] {
+        for content in 0..contents {
+            mesh.identity.issue(&node(name), &[file(&content.to_string())], Stage::Rest).await.unwrap();
+        }
+    }
+    mesh.identity.raise_generation(&admin(), &node("node-1")).await.unwrap();
+    mesh.identity.issue(&node("node-1"), &[file("0")], Stage::Rest).await.unwrap();
+    let told = mesh.again().newest_positions().await.unwrap();
+    let told: Vec<_> = told.iter().map(|(name, position)| (name.as_str(), numbers(*position))).collect();
+    assert_eq!(told, [("node-1", (2, 1)), ("node-2", (1, 11))]);
+}
+
+#[tokio::test]
 async fn only_what_is_new_is_issued() {
     let mesh = Mesh::new().await;
     mesh.join("node-2").await;

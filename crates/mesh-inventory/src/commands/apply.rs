@@ -8,7 +8,7 @@ use mesh_store::Transaction;
 
 use crate::{
     Error, Inventory,
-    domain::{Change, Plan, PlanIndex, Refusal, plan_apply, plan_removal},
+    domain::{Change, Plan, PlanIndex, Refusal, plan_apply, plan_removal, plan_removal_again},
     store::{modules, nodes},
 };
 
@@ -33,12 +33,24 @@ impl Inventory {
         Ok(plan_apply(&world, &module)?)
     }
 
-    /// What taking a module away would do. Changes nothing.
+    /// What taking a module away would do: nothing where it was taken away already. Changes nothing.
     pub async fn plan_removal(&self, who: &Principal, module: &ModuleName) -> Result<Plan, Error> {
         authorise(who, Action::ReadModules)?;
         let mut snapshot = self.snapshot().await?;
-        let world = self.world(&mut snapshot).await?;
-        Ok(plan_removal(&world, module)?)
+        self.removal(&mut snapshot, module).await
+    }
+
+    async fn removal(&self, transaction: &mut Transaction, module: &ModuleName) -> Result<Plan, Error> {
+        let world = self.world(transaction).await?;
+        match plan_removal(&world, module) {
+            // Contents are kept for ever, so that what was there once is told from what never was.
+            Err(Refusal::UnknownModule { .. })
+                if modules::was_there(transaction, module).await.map_err(|error| self.failed(error))? =>
+            {
+                Ok(plan_removal_again(module))
+            }
+            other => Ok(other?),
+        }
     }
 
     /// Brings a module to its manifest, as planned under this index. Where everything is so already it does nothing and
@@ -79,7 +91,8 @@ impl Inventory {
         Ok(Applied { nodes: plan.changed(), module: plan.module, position })
     }
 
-    /// Takes a module away, as planned under this index.
+    /// Takes a module away, as planned under this index. Where it was taken away already it does nothing and succeeds:
+    /// whoever did not hear the answer may ask again.
     pub async fn remove_module(
         &self,
         who: &Principal,
@@ -89,8 +102,12 @@ impl Inventory {
         authorise(who, Action::RemoveModule)?;
         let mut transaction = self.begin().await?;
         modules::lock_decisions(&mut transaction).await.map_err(|error| self.failed(error))?;
-        let world = self.world(&mut transaction).await?;
-        let plan = plan_removal(&world, module)?;
+        let plan = self.removal(&mut transaction, module).await?;
+        if plan.in_force {
+            drop(transaction);
+            let position = self.record().end().await?;
+            return Ok(Applied { module: plan.module, nodes: Vec::new(), position });
+        }
         if plan.index != *index {
             return Err(Refusal::WorldMoved.into());
         }

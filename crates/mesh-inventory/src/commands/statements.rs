@@ -67,24 +67,24 @@ impl Inventory {
         self.finish(transaction, now, changes).await.map(drop)
     }
 
-    /// Writes down what a node reported. Reports may come twice and out of order.
-    pub async fn record_report(&self, report: &Report, at: Timestamp) -> Result<ReportOutcome, Error> {
+    /// Writes down what a node reported. Reports may come twice and out of order, and long after they were made: the broker
+    /// keeps them while nobody listens. So a report says what the node did and never that the node is there; only a
+    /// heartbeat, which the broker drops when it is old, says that.
+    pub async fn record_report(&self, report: &Report) -> Result<ReportOutcome, Error> {
         let report = printable(report);
         let name = &report.node;
         let mut transaction = self.begin().await?;
         let locked = nodes::lock(&mut transaction, name).await.map_err(|error| self.failed(error))?;
         let Some(node) = locked.filter(|node| node.joined) else { return Ok(ReportOutcome::UnknownNode) };
-        let StoredNode { held, state, last_heard, .. } = node;
-        let (held, news) = match weigh(name, held, &report) {
+        let StoredNode { held, accepted, .. } = node;
+        let (held, changes) = match weigh(name, held, &report) {
             Weighed::OlderNews => return Ok(ReportOutcome::OlderNews),
             Weighed::News(held, changes) => (held, changes),
         };
-        let mut changes: Vec<_> = hear(name, state, last_heard, at).into_iter().collect();
-        changes.extend(news);
+        // A heartbeat may have told of a newer one since the report was made.
+        let accepted = accepted.max(report.position);
         let saved = async {
-            let heard = HeardNode { name: name.clone(), at, accepted: report.position };
-            nodes::mark_heard(&mut transaction, &[heard]).await?;
-            nodes::save_report(&mut transaction, name, &held, &report).await?;
+            nodes::save_report(&mut transaction, name, &held, accepted, &report).await?;
             let leaving = modules::leaving(&mut transaction, name).await?;
             let gone: Vec<ModuleName> = leaving
                 .into_iter()

@@ -20,12 +20,21 @@ use super::{
     words::{describe, differences},
 };
 
+/// No module is called so: on the interface this word stands where the name of a module does.
+pub const RESERVED_NAMES: &[&str] = &["watch"];
+
 /// Why a change cannot be.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// The manifest does not hold together, or names an image the mesh does not carry.
     #[error("the manifest is wrong: {0}")]
     Manifest(Problem),
+    /// The interface uses the name itself.
+    #[error("no module can be called {module}: the interface uses the word itself; choose another name")]
+    Reserved {
+        /// The name.
+        module: ModuleName,
+    },
     /// It is to be on a node that is not there.
     #[error("there is no node {node}; there are {}", listed(known))]
     UnknownNode {
@@ -256,6 +265,10 @@ impl World {
 pub(crate) fn plan_apply(world: &World, module: &Module) -> Result<Plan, Refusal> {
     let nowhere = BTreeSet::new();
     let placed = world.modules.get(module.name());
+    // One that is there already may be changed and taken away.
+    if placed.is_none() && RESERVED_NAMES.contains(&module.name().as_str()) {
+        return Err(Refusal::Reserved { module: module.name().clone() });
+    }
     let current = placed.map_or(&nowhere, |placed| &placed.nodes);
     let nodes = world.place(module, current)?;
     Ok(plan(module.name(), placed, Some((module, nodes))))
@@ -275,6 +288,11 @@ pub(crate) fn plan_removal(world: &World, module: &ModuleName) -> Result<Plan, R
         Some(placed) => Ok(plan(module, Some(placed), None)),
         None => Err(Refusal::UnknownModule { module: module.clone() }),
     }
+}
+
+/// What taking away a module would do that was taken away already: nothing.
+pub(crate) fn plan_removal_again(module: &ModuleName) -> Plan {
+    plan(module, None, None)
 }
 
 fn plan(

@@ -41,6 +41,13 @@ pub(crate) enum Weighed {
 /// number of each drift.
 pub(crate) fn weigh(node: &NodeName, mut held: Held, report: &Report) -> Weighed {
     let count = report.boot.as_ref().map(|boot| boot.count);
+    // A ledger that begins anew counts anew, and its report may be here before the news that it was to.
+    if let (Some(known), Some(position)) = (held.position, report.position)
+        && (position.epoch, position.generation) > (known.epoch, known.generation)
+    {
+        (held.count, held.drift) = (None, 0);
+        held.open.clear();
+    }
     if let (Some(held), Some(count)) = (held.count, count)
         && count <= held
     {
@@ -155,6 +162,23 @@ mod tests {
         assert_eq!(weigh(&node(), held.clone(), &report(1, Vec::new())), Weighed::OlderNews);
         first.boot = Some(Boot { id: "b".to_owned(), count: 3 });
         assert_eq!(news(held, &first).1, Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_report_of_a_higher_generation_is_news_whatever_its_number() {
+        let at = |generation| Position {
+            generation: mesh_ids::Generation::new(generation),
+            ..Position::default()
+        };
+        let told = |count, generation| Report {
+            position: Some(at(generation)),
+            ..report(count, vec![drift(1, None)])
+        };
+        let (held, said) = news(Held::default(), &told(9, 1));
+        assert_eq!(said, ["reported", "found 1"]);
+        let (held, said) = news(held, &told(1, 2));
+        assert_eq!(said, ["reported", "found 1"]);
+        assert_eq!(weigh(&node(), held, &told(1, 2)), Weighed::OlderNews);
     }
 
     proptest! {

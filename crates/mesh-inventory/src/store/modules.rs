@@ -98,6 +98,12 @@ pub(crate) async fn wanted_on(
     Ok(Some((first.try_get("revision")?, digests)))
 }
 
+/// Whether some content of a module of this name was ever kept.
+pub(crate) async fn was_there(db: &mut PgConnection, module: &ModuleName) -> Result<bool, sqlx::Error> {
+    let statement = "SELECT EXISTS (SELECT FROM versions WHERE module = $1)";
+    sqlx::query_scalar(statement).bind(module.as_str()).fetch_one(db).await
+}
+
 /// The contents of these digests.
 pub(crate) async fn contents(
     db: &mut PgConnection,

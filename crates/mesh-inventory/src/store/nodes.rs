@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use mesh_ids::{NodeName, Position, Timestamp};
+use mesh_ids::{Generation, NodeName, Position, Timestamp};
 use mesh_wire::Facts;
 use sqlx::{PgConnection, Row, postgres::PgRow, query, types::Json};
 
@@ -117,13 +117,15 @@ pub(crate) async fn save_report(
     db: &mut PgConnection,
     name: &NodeName,
     held: &Held,
+    accepted: Option<Position>,
     report: &mesh_wire::Report,
 ) -> Result<(), sqlx::Error> {
     let open: BTreeMap<u64, &str> =
         held.open.iter().map(|(number, drift)| (*number, drift.resource.as_str())).collect();
     query(
         "UPDATE nodes SET report_count = $2, reported = $3, applied = $4, failed = $5, refused = $6, drift_count = $7,
-             drift_open = $8, carried = $9, host_version = coalesce($10, host_version), facts = coalesce($11, facts)
+             drift_open = $8, carried = $9, host_version = coalesce($10, host_version), facts = coalesce($11, facts),
+             accepted = $12
          WHERE name = $1",
     )
     .bind(name.as_str())
@@ -137,6 +139,7 @@ pub(crate) async fn save_report(
     .bind(report.carried.iter().map(|port| i32::from(*port)).collect::<Vec<_>>())
     .bind(&report.host_version)
     .bind(report.facts.as_ref().map(Json))
+    .bind(accepted.map(Json))
     .execute(db)
     .await?;
     Ok(())
@@ -180,11 +183,15 @@ pub(crate) async fn join(
     Ok(())
 }
 
-/// The node begins to count its reports and its drift anew.
-pub(crate) async fn begin_anew(db: &mut PgConnection, name: &NodeName) -> Result<(), sqlx::Error> {
-    let statement =
-        "UPDATE nodes SET report_count = NULL, drift_count = 0, drift_open = '{}' WHERE name = $1";
-    query(statement).bind(name.as_str()).execute(db).await?;
+/// The node begins to count its reports and its drift anew, unless it reported in this generation already.
+pub(crate) async fn begin_anew(
+    db: &mut PgConnection,
+    name: &NodeName,
+    generation: Generation,
+) -> Result<(), sqlx::Error> {
+    let statement = "UPDATE nodes SET report_count = NULL, drift_count = 0, drift_open = '{}'
+         WHERE name = $1 AND coalesce((reported->>'generation')::bigint < $2, true)";
+    query(statement).bind(name.as_str()).bind(to_sql(generation.get())).execute(db).await?;
     Ok(())
 }
 

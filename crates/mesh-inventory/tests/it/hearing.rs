@@ -6,7 +6,7 @@ use mesh_events::InventoryEvent;
 use mesh_inventory::{Heard, NodeState};
 use mesh_record::RecordPosition;
 
-use crate::{Mesh, admin, at, node, position};
+use crate::{Mesh, admin, at, node, position, report};
 
 #[tokio::test]
 async fn a_node_is_joining_then_connected_then_quiet_then_unreachable_then_connected_again() {
@@ -106,4 +106,31 @@ async fn heartbeats_come_in_batches_and_make_no_events() {
             .iter()
             .all(|entry| matches!(&entry.event, InventoryEvent::NodeConnected { silent_for_ms: None, .. }))
     );
+}
+
+/// The broker keeps a report while no control plane is there to take it; the node may be gone by then.
+#[tokio::test]
+async fn a_report_says_what_a_node_did_and_not_that_it_is_there() {
+    let mesh = Mesh::new().await;
+    for name in ["node-1", "node-2"] {
+        mesh.join(name).await;
+    }
+    let heard = Heard { node: node("node-1"), at: at(0), accepted: Some(position(5)) };
+    mesh.inventory.record_alive(&[heard]).await.unwrap();
+    mesh.set_clock(60);
+    mesh.inventory.judge_silence(Some(at(0))).await.unwrap();
+    for (name, sequence) in [("node-1", 4), ("node-2", 2)] {
+        let mut report = report(name, 1);
+        report.position = Some(position(sequence));
+        report.applied = vec!["a".to_owned()];
+        mesh.inventory.record_report(&report).await.unwrap();
+    }
+    let seen = async |name| mesh.inventory.node(&admin(), &node(name)).await.unwrap();
+    let (one, two) = (seen("node-1").await, seen("node-2").await);
+    assert_eq!((one.state, one.last_heard), (NodeState::Unreachable, Some(at(0))));
+    assert_eq!((two.state, two.last_heard), (NodeState::Joining, None));
+    assert_eq!((one.accepted, one.reported), (Some(position(5)), Some(position(4))), "the greater stays");
+    assert_eq!((two.accepted, two.applied), (Some(position(2)), vec!["a".to_owned()]));
+    mesh.hear("node-2", 60).await;
+    assert_eq!(seen("node-2").await.state, NodeState::Connected, "the first heartbeat says so");
 }

@@ -100,7 +100,7 @@ impl Mesh {
         let mut report = report(name, count);
         report.position = Some(position(sequence));
         report.applied = declared.resources.iter().map(|resource| resource.id.to_string()).collect();
-        self.inventory.record_report(&report, at(0)).await.unwrap();
+        self.inventory.record_report(&report).await.unwrap();
     }
 }
 

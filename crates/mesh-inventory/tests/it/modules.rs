@@ -128,7 +128,7 @@ async fn an_instance_is_pending_then_applied_then_removing_then_gone() {
     let mut failed = report("node-2", 1);
     failed.position = Some(position(2));
     failed.failed = [("hello/file:/etc/hello".to_owned(), "read-only".to_owned())].into();
-    mesh.inventory.record_report(&failed, crate::at(0)).await.unwrap();
+    mesh.inventory.record_report(&failed).await.unwrap();
     assert_eq!(mesh.states().await, both(InstanceState::Applied, InstanceState::Failed));
 
     mesh.apply(&hello("y")).await;
@@ -139,13 +139,64 @@ async fn an_instance_is_pending_then_applied_then_removing_then_gone() {
     mesh.report("node-1", 3, 2).await;
     assert_eq!(mesh.states().await, both(InstanceState::Removing, InstanceState::Removing));
     assert!(mesh.declared("node-1").await.is_empty());
-    let again = mesh.inventory.plan_removal(&admin(), &name()).await.unwrap_err();
-    assert_eq!(again.kind(), ErrorKind::NotFound, "what is leaving is not there to be removed");
+    let again = mesh.inventory.plan_removal(&admin(), &name()).await.unwrap();
+    assert!(again.nodes.is_empty(), "what is leaving is removed already");
     for (name, count) in [("node-1", 4), ("node-2", 2)] {
         mesh.issue(name, 3).await;
         mesh.report(name, count, 3).await;
     }
     assert!(mesh.inventory.modules(&admin()).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_removal_asked_for_again_does_nothing_and_of_what_never_was_there_is_none() {
+    let mesh = Mesh::two_nodes().await;
+    let absent = mesh.inventory.plan_removal(&admin(), &name()).await.unwrap_err();
+    assert_eq!(absent.kind(), ErrorKind::NotFound);
+    mesh.apply(&hello("x")).await;
+    let plan = mesh.inventory.plan_removal(&admin(), &name()).await.unwrap();
+    let removed = mesh.inventory.remove_module(&admin(), &name(), &plan.index).await.unwrap();
+    let recorded = mesh.events().await;
+    // While it is leaving, with the index of the lost answer; and once it is gone, planned again.
+    let again = mesh.again().remove_module(&admin(), &name(), &plan.index).await.unwrap();
+    assert_eq!((again.nodes, again.position), (Vec::new(), removed.position));
+    for name in ["node-1", "node-2"] {
+        mesh.issue(name, 2).await;
+        mesh.report(name, 1, 2).await;
+    }
+    assert!(mesh.inventory.modules(&admin()).await.unwrap().is_empty());
+    let plan = mesh.inventory.plan_removal(&admin(), &name()).await.unwrap();
+    assert!(plan.nodes.is_empty());
+    let again = mesh.inventory.remove_module(&admin(), &name(), &plan.index).await.unwrap();
+    assert_eq!(again.nodes, []);
+    assert_eq!(mesh.events().await[..recorded.len()], recorded);
+    assert_eq!(mesh.events().await.iter().filter(|said| said.contains("removed hello")).count(), 1);
+}
+
+#[tokio::test]
+async fn a_module_has_no_instance_on_a_node_that_was_removed() {
+    let mesh = Mesh::two_nodes().await;
+    mesh.apply(&hello("x")).await;
+    let removed = |name| IdentityEvent::NodeRemoved { node: node(name), by: "admin".to_owned() };
+    mesh.identity_says(removed("node-1")).await;
+    assert_eq!(mesh.states().await, [("hello on node-2".to_owned(), InstanceState::Pending)]);
+    // Also where it was leaving, and waited for the node's word: nobody will give it.
+    let plan = mesh.inventory.plan_removal(&admin(), &name()).await.unwrap();
+    assert_eq!(plan.changed(), [node("node-2")]);
+    mesh.inventory.remove_module(&admin(), &name(), &plan.index).await.unwrap();
+    mesh.identity_says(removed("node-2")).await;
+    assert!(mesh.inventory.modules(&admin()).await.unwrap().is_empty());
+    mesh.join("node-1").await;
+    assert!(mesh.declared("node-1").await.is_empty(), "another machine of the name begins with nothing");
+}
+
+#[tokio::test]
+async fn a_name_that_the_interface_uses_itself_is_refused() {
+    let mesh = Mesh::two_nodes().await;
+    let watch = manifest("watch", "{nodes=['node-1']}", "[[directory]]\npath='/a'\n");
+    let refused = mesh.inventory.plan_apply(&admin(), watch).await.unwrap_err();
+    assert!(matches!(&refused, Error::Refused(Refusal::Reserved { .. })), "{refused}");
+    assert!(refused.to_string().contains("choose another name"), "{refused}");
 }
 
 #[tokio::test]
@@ -191,7 +242,7 @@ async fn what_cannot_be_is_refused_and_changes_nothing() {
     let mesh = Mesh::two_nodes().await;
     let mut carries = report("node-1", 1);
     carries.carried = vec![8443];
-    mesh.inventory.record_report(&carries, crate::at(0)).await.unwrap();
+    mesh.inventory.record_report(&carries).await.unwrap();
     let web = |image: &str| {
         let body =
             format!("[[container]]\nname='web'\nimage='{image}'\nports=[{{host=8443,container=80}}]\n");

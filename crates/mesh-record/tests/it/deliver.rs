@@ -19,7 +19,7 @@ pub(crate) struct Running {
 }
 
 pub(crate) fn run(reader: Reader<Happened>, into: &Store, reaction: impl Reaction<Happened>) -> Running {
-    let delivery = Delivery::new(reader, into.clone(), reaction);
+    let delivery = Delivery::new(reader, into.clone(), reaction).saying_every(Duration::from_millis(100));
     let (status, stop) = (delivery.status(), CancellationToken::new());
     Running { status, task: tokio::spawn(delivery.run(stop.clone())), stop }
 }
@@ -155,13 +155,20 @@ async fn a_poison_event_stops_its_reader_loudly_and_is_not_skipped() {
     assert!(why.contains("the event \"node-joined\" at 4"), "{why}");
     assert!(why.contains("the node was never invited"), "{why}");
     assert!(log.has(&why), "{:?}", log.lines());
-    running.task.await.unwrap();
+    assert!(log.has("cursor=3"), "{:?}", log.lines());
+    wait_for("it to be said again", PATIENCE, async || {
+        log.lines().iter().filter(|line| line.contains("stopped and will not go on")).count() >= 3
+    })
+    .await;
+    assert!(!running.task.is_finished(), "whoever runs it would take the others down");
     // Those before it are applied, it and those after it are not.
     assert_eq!((seen(&into).await, cursor(&into).await), (one_to(3), 3));
     // Once in the batch and once alone.
     assert_eq!(tried.load(Ordering::SeqCst), 2);
 
     // A version that can apply it goes on from there.
+    running.stop.cancel();
+    running.task.await.unwrap();
     let _again = run(owner.record.reader(), &into, Project);
     wait_for("the rest", PATIENCE, async || seen(&into).await == one_to(10)).await;
 }

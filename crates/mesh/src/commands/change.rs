@@ -50,6 +50,10 @@ pub(super) async fn carry_out(
     format: Format,
 ) -> anyhow::Result<ExitCode> {
     let plan = client.plan(&PlanRequest { what: what.clone() }).await?;
+    let removes = matches!(what, Change::Remove { .. });
+    if removes && plan.nodes.is_empty() {
+        return remove_from_nowhere(client, plan, what, options, format).await;
+    }
     if format == Format::Human {
         print(&plan);
     }
@@ -64,7 +68,6 @@ pub(super) async fn carry_out(
         output::remark("Nothing was changed.");
         return Ok(ExitCode::SUCCESS);
     }
-    let removes = matches!(what, Change::Remove { .. });
     let applied = client.apply(&ApplyRequest { index: plan.index, what }).await?;
     let state = if options.no_wait { None } else { wait(client, &applied, removes, options, format).await? };
     if format == Format::Json {
@@ -73,6 +76,35 @@ pub(super) async fn carry_out(
     let failed =
         state.is_some_and(|view| view.instances.iter().any(|one| one.state == InstanceState::Failed));
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Takes a module away whose removal changes nothing on any node any more: it was removed already, which whoever lost the
+/// answer asks for again, or it was on no node.
+async fn remove_from_nowhere(
+    client: &Client,
+    plan: Plan,
+    what: Change,
+    options: &ChangeOptions,
+    format: Format,
+) -> anyhow::Result<ExitCode> {
+    let view = look(client, &plan.module).await?;
+    if format == Format::Human {
+        match &view {
+            None => output::remark(&format!("{} is already removed", plan.module)),
+            Some(view) if !view.instances.is_empty() => {
+                output::remark(&format!("{} is already being removed", plan.module));
+            }
+            Some(_) => {}
+        }
+    }
+    let applied = client.apply(&ApplyRequest { index: plan.index, what }).await?;
+    if view.is_some() && !options.no_wait {
+        wait(client, &applied, true, options, format).await?;
+    }
+    if format == Format::Json {
+        output::json(&json!({"module": applied.module, "nodes": applied.nodes, "state": null}))?;
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Reads the manifest of a file or a folder, every file's content inlined.

@@ -1,4 +1,4 @@
-//! `mesh node list|show|invite|remove`.
+//! `mesh node list|show|invite|recover|remove`.
 
 use std::{io::IsTerminal as _, process::ExitCode};
 
@@ -36,7 +36,30 @@ pub(super) async fn run(client: &Client, command: NodeCommand, format: Format) -
                 }
             }
         }
+        NodeCommand::Recover { node, yes } => return recover(client, &node, yes, format).await,
         NodeCommand::Remove { node, yes } => return remove(client, &node, yes).await,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn recover(client: &Client, node: &NodeName, yes: bool, format: Format) -> anyhow::Result<ExitCode> {
+    let question = format!(
+        "Begin the history of {node} anew? Its newest declaration is issued again under a higher generation, and its ledger \
+         begins anew with it. What runs on it goes on running."
+    );
+    let somebody_there = std::io::stdin().is_terminal() && format == Format::Human;
+    if !yes && somebody_there && !output::ask(&question)? {
+        output::remark("Nothing was changed.");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let recovery = client.recover_node(node).await?;
+    match format {
+        Format::Json => output::json(&recovery)?,
+        Format::Human => output::line(&format!(
+            "The ledger of {node} begins anew with generation {}: its newest declaration is on its way under that number. \
+             `mesh node show {node}` tells when the node has reported it.",
+            recovery.generation
+        )),
     }
     Ok(ExitCode::SUCCESS)
 }
