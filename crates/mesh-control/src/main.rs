@@ -8,7 +8,9 @@ use anyhow::Context as _;
 use clap::{Parser, Subcommand};
 use mesh_control::{http, migrate, serve, settings::Settings};
 use mesh_store::ProcessEnvironment;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::{
+    Layer as _, filter::Targets, layer::SubscriberExt as _, util::SubscriberInitExt as _,
+};
 
 /// The control plane of a Novox Mesh: everything that needs to know about more than one node.
 #[derive(Debug, Parser)]
@@ -16,7 +18,7 @@ use tracing_subscriber::EnvFilter;
 struct Cli {
     /// What is logged, e.g. `info,mesh_control=debug`
     #[arg(long, global = true, env = "MESH_LOG", default_value = "info,lapin=off")]
-    log: String,
+    log: Targets,
     #[command(subcommand)]
     command: Command,
 }
@@ -38,8 +40,8 @@ enum Command {
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    let log = tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false);
-    log.with_env_filter(EnvFilter::new(&cli.log)).init();
+    let to_stderr = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(false);
+    tracing_subscriber::registry().with(to_stderr.with_filter(cli.log)).init();
     match run(&cli.command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -14,11 +14,13 @@ mod run;
 mod status;
 mod version;
 
-use std::process::ExitCode;
+use std::{io::IsTerminal as _, process::ExitCode};
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 pub use output::{Ended, Exit};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::{
+    Layer as _, filter::Targets, layer::SubscriberExt as _, util::SubscriberInitExt as _,
+};
 
 use crate::{failure::Failure, intake::Trust, keys::NodeKeys, link_file::LinkFile, paths::Paths};
 
@@ -80,17 +82,18 @@ pub fn main() -> ExitCode {
         }
     };
     let usual = if matches!(command, Command::Run) { "info,lapin=off" } else { "error,lapin=off" };
-    let filter = match log.as_deref().unwrap_or(usual).parse::<EnvFilter>() {
+    let filter = match log.as_deref().unwrap_or(usual).parse::<Targets>() {
         Ok(filter) => filter,
         Err(error) => return output::end(Err(Ended::new(Exit::Usage, format!("read --log: {error}")))),
     };
-    let to_stderr = tracing_subscriber::fmt().compact().with_env_filter(filter).with_writer(std::io::stderr);
+    let to_stderr = tracing_subscriber::fmt::layer().compact().with_writer(std::io::stderr);
     // systemd's journal has the time already.
-    if std::env::var_os("JOURNAL_STREAM").is_some() {
-        to_stderr.without_time().with_ansi(false).init();
+    let to_stderr = if std::env::var_os("JOURNAL_STREAM").is_some() {
+        to_stderr.without_time().with_ansi(false).with_filter(filter).boxed()
     } else {
-        to_stderr.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).init();
-    }
+        to_stderr.with_ansi(std::io::stderr().is_terminal()).with_filter(filter).boxed()
+    };
+    tracing_subscriber::registry().with(to_stderr).init();
     let paths = Paths::under(root);
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
