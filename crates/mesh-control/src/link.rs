@@ -2,7 +2,8 @@
 //!
 //! A statement counts only when two things agree: the account under which the broker let it in, and the node's own
 //! signature over its body. It is acknowledged once its owner has written it. Whenever a connection is opened the whole
-//! topology is compared with the stores and put right, so that a broker that lost everything is rebuilt. Never decides
+//! topology is compared with the stores and put right, so that a broker that lost everything is rebuilt; a comparison that
+//! fails is tried again and cuts nothing off, since statements and declarations do not need it. Never decides
 //! what a statement means, and never keeps one.
 //! Called by: [`crate::serve`], which hands in who knows ([`Directory`]) and who writes ([`StatementSink`]).
 
@@ -10,12 +11,14 @@ mod accounts;
 mod behind;
 mod complaints;
 mod downlink;
+mod listening;
 mod outbox;
 mod statement;
 mod uplink;
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use mesh_ids::{NodeName, Position};
@@ -26,10 +29,10 @@ use mesh_link::{
 use mesh_seal::VerifyingKey;
 use mesh_wire::{Alive, Enrol, EnrolAnswer, Report};
 use tokio::sync::watch;
-use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use tokio_util::sync::CancellationToken;
 
 use self::accounts::Accounts;
+use self::listening::Listening;
 use self::outbox::Outbox;
 use self::uplink::Uplink;
 use crate::declare::Publish;
@@ -39,6 +42,9 @@ pub use self::complaints::Counts;
 
 /// How often the whole topology is compared with the stores. Five requests where nothing differs.
 const TOPOLOGY_PERIOD: Duration = Duration::from_mins(1);
+/// How long until a comparison that failed is tried again; twice as long each time, up to the longest.
+const FIRST_AGAIN: Duration = Duration::from_secs(1);
+const LONGEST_AGAIN: Duration = Duration::from_secs(10);
 
 /// Who owns the answer cannot give it now; it is asked again.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -117,6 +123,7 @@ pub struct LinkHandle<D> {
     accounts: Arc<Accounts<D>>,
     outbox: Arc<Outbox>,
     counts: Arc<Counts>,
+    listening: Arc<Listening>,
     state: watch::Receiver<SupervisorState>,
 }
 
@@ -126,6 +133,7 @@ impl<D> Clone for LinkHandle<D> {
             accounts: Arc::clone(&self.accounts),
             outbox: Arc::clone(&self.outbox),
             counts: Arc::clone(&self.counts),
+            listening: Arc::clone(&self.listening),
             state: self.state.clone(),
         }
     }
@@ -135,6 +143,11 @@ struct ControlSession<D, S> {
     accounts: Arc<Accounts<D>>,
     outbox: Arc<Outbox>,
     uplink: Uplink<D, S>,
+    period: Duration,
+    /// Whether a comparison of this session was carried through.
+    ensured: AtomicBool,
+    /// How often listening had begun when this session did.
+    begun: u64,
 }
 
 impl<D: Directory, S: StatementSink> Link<D, S> {
@@ -162,15 +175,32 @@ impl<D: Directory, S: StatementSink> Link<D, S> {
         let (outbox, counts, directory) =
             (Arc::new(Outbox::default()), Arc::new(Counts::default()), Arc::new(directory));
         let accounts = Arc::new(Accounts::new(topology, Arc::clone(&directory)));
+        let listening = Arc::new(Listening::default());
         let handle = LinkHandle {
             accounts: Arc::clone(&accounts),
             outbox: Arc::clone(&outbox),
             counts: Arc::clone(&counts),
+            listening: Arc::clone(&listening),
             state: supervisor.state(),
         };
-        let uplink =
-            Uplink { directory, sink, accounts: Arc::clone(&accounts), outbox: Arc::clone(&outbox), counts };
-        Ok((Self { supervisor, session: ControlSession { accounts, outbox, uplink } }, handle))
+        let uplink = Uplink {
+            directory,
+            sink,
+            accounts: Arc::clone(&accounts),
+            outbox: Arc::clone(&outbox),
+            counts,
+            listening,
+        };
+        let (period, ensured) = (TOPOLOGY_PERIOD, AtomicBool::new(false));
+        let session = ControlSession { accounts, outbox, uplink, period, ensured, begun: 0 };
+        Ok((Self { supervisor, session }, handle))
+    }
+
+    /// The same, comparing the topology with the stores so often; once a minute where nothing is said.
+    #[must_use]
+    pub fn comparing_every(mut self, period: Duration) -> Self {
+        self.session.period = period;
+        self
     }
 
     /// Runs until told to stop.
@@ -184,36 +214,62 @@ impl<D: Directory, S: StatementSink> Link<D, S> {
 
 impl<D: Directory, S: StatementSink> Session for ControlSession<D, S> {
     async fn run(&mut self, connection: &Connection) -> LinkError {
-        let outcome = async {
-            self.ensure_topology().await?;
+        // The control plane's own queues stand where the last session made sure of them, or consumed from them.
+        let begun = self.uplink.listening.begun();
+        let stands = self.ensured.swap(false, Ordering::Relaxed) || begun > self.begun;
+        self.begun = begun;
+        let stands = watch::Sender::new(stands);
+        let outcome = {
+            // The consumers need their queues, and a queue that is not there costs the whole connection.
+            let work = async {
+                stood(&stands).await;
+                tokio::select! {
+                    outcome = self.uplink.take_alive(connection) => outcome,
+                    outcome = self.uplink.take_reports(connection) => outcome,
+                    outcome = self.uplink.take_requests(connection) => outcome,
+                    outcome = downlink::publish(connection, &self.outbox, &self.accounts) => outcome,
+                }
+            };
             tokio::select! {
-                outcome = self.keep_topology() => outcome,
-                outcome = self.uplink.take_alive(connection) => outcome,
-                outcome = self.uplink.take_reports(connection) => outcome,
-                outcome = self.uplink.take_requests(connection) => outcome,
-                outcome = downlink::publish(connection, &self.outbox, &self.accounts) => outcome,
+                never = self.keep_topology(&stands) => match never {},
+                outcome = work => outcome,
             }
         };
-        match outcome.await {
+        match outcome {
             Ok(never) => match never {},
             Err(error) => error,
         }
     }
 }
 
-impl<D: Directory, S: StatementSink> ControlSession<D, S> {
-    /// Puts right what was changed behind our back, and takes away what was removed or expired in the stores.
-    async fn keep_topology(&self) -> Result<Infallible, LinkError> {
-        let mut period = interval_at(Instant::now() + TOPOLOGY_PERIOD, TOPOLOGY_PERIOD);
-        period.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        loop {
-            period.tick().await;
-            self.ensure_topology().await?;
-        }
-    }
+/// Waits until the control plane's own queues stand.
+async fn stood(stands: &watch::Sender<bool>) {
+    // The sender is held by the caller, so that it does not end before.
+    let _ = stands.subscribe().wait_for(|stands| *stands).await;
+}
 
-    async fn ensure_topology(&self) -> Result<(), LinkError> {
-        self.accounts.ensure_all().await.map_err(|error| LinkError::Lost(error.to_string()))
+impl<D: Directory, S: StatementSink> ControlSession<D, S> {
+    /// Puts right what was changed behind our back, and takes away what was removed or expired in the stores. Where that
+    /// fails, it is tried again: the management interface or a store may be away for a moment while everything else works.
+    async fn keep_topology(&self, stands: &watch::Sender<bool>) -> Infallible {
+        let mut again = FIRST_AGAIN;
+        loop {
+            match self.accounts.ensure_all().await {
+                Ok(()) => {
+                    self.ensured.store(true, Ordering::Relaxed);
+                    stands.send_replace(true);
+                    again = FIRST_AGAIN;
+                    tokio::time::sleep(self.period).await;
+                }
+                Err(error) => {
+                    if self.uplink.counts.may_say("the topology") {
+                        tracing::warn!(%error, "the broker's topology could not be compared with the stores; it is tried again");
+                    }
+                    tokio::time::sleep(again).await;
+                    again = (again * 2).min(LONGEST_AGAIN);
+                }
+            }
+        }
     }
 }
 
@@ -241,6 +297,11 @@ impl<D: Directory> LinkHandle<D> {
     /// How the connection to the broker stands, now and later.
     pub fn state(&self) -> watch::Receiver<SupervisorState> {
         self.state.clone()
+    }
+
+    /// Which listening to the heartbeats goes on, counted from the start; none while nobody listens. Nobody is silent then.
+    pub fn listening(&self) -> Option<u64> {
+        self.listening.current()
     }
 
     /// Declarations that no broker has taken yet.

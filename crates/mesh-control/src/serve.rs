@@ -11,7 +11,7 @@ use anyhow::{Context as _, bail};
 use mesh_identity::{Identity, Issuer};
 use mesh_ids::{Clock, Timestamp};
 use mesh_inventory::Inventory;
-use mesh_link::{SupervisorState, authority_pin};
+use mesh_link::authority_pin;
 use mesh_manifest::Catalogue;
 use mesh_record::Delivery;
 use mesh_store::{Alone, Environment, Store};
@@ -175,8 +175,7 @@ async fn judge_silence(
     clock: Clock,
     stop: CancellationToken,
 ) {
-    let state = link.state();
-    let mut listening_since = None;
+    let mut listening = None;
     let mut period = interval(SILENCE_PERIOD);
     period.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -184,15 +183,19 @@ async fn judge_silence(
             () = stop.cancelled() => return,
             _ = period.tick() => {}
         }
-        // Nobody is silent to whoever does not listen.
-        listening_since = match *state.borrow() {
-            SupervisorState::Open(_) => Some(listening_since.unwrap_or_else(|| clock())),
-            _ => None,
-        };
+        listening = since(link.listening(), listening, &clock);
+        let listening_since = listening.map(|(_, since)| since);
         if let Err(error) = inventory.judge_silence(listening_since).await {
             tracing::warn!(error = %chain(&error), "silence could not be judged");
         }
     }
+}
+
+/// Since when the heartbeats are listened to. Nobody is silent to whoever does not listen, and one that was interrupted
+/// begins anew.
+fn since(now: Option<u64>, before: Option<(u64, Timestamp)>, clock: &Clock) -> Option<(u64, Timestamp)> {
+    let now = now?;
+    Some(before.filter(|(number, _)| *number == now).unwrap_or_else(|| (now, clock())))
 }
 
 async fn keep_up(inventory: Inventory, identity: Identity, stop: CancellationToken) {
@@ -234,4 +237,21 @@ async fn until_stopped(
         tracing::warn!("what was under way after {} s was cut off", STOP_DEADLINE.as_secs());
     }
     outcome
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn listening_is_counted_from_its_own_beginning() {
+        let at = Timestamp::from_unix_s;
+        let clock = |seconds| -> Clock { Arc::new(move || at(seconds)) };
+        assert_eq!(since(None, None, &clock(1)), None);
+        let first = since(Some(1), None, &clock(2));
+        assert_eq!(first, Some((1, at(2))));
+        assert_eq!(since(Some(1), first, &clock(3)), first);
+        assert_eq!(since(None, first, &clock(4)), None);
+        assert_eq!(since(Some(2), first, &clock(5)), Some((2, at(5))), "an interruption nobody saw");
+    }
 }

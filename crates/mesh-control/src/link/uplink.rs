@@ -14,6 +14,7 @@ use mesh_wire::{Alive, Enrol, EnrolRequest, Report};
 use super::accounts::Accounts;
 use super::behind::Judgement;
 use super::complaints::Counts;
+use super::listening::Listening;
 use super::outbox::Outbox;
 use super::statement::{self, NotStated, Statement};
 use super::{Directory, StatementSink, Unavailable};
@@ -34,6 +35,7 @@ pub(super) struct Uplink<D, S> {
     pub(super) accounts: Arc<Accounts<D>>,
     pub(super) outbox: Arc<Outbox>,
     pub(super) counts: Arc<Counts>,
+    pub(super) listening: Arc<Listening>,
 }
 
 /// The keys of those who spoke since the connection was opened.
@@ -43,6 +45,7 @@ impl<D: Directory, S: StatementSink> Uplink<D, S> {
     /// Takes heartbeats until the connection fails. One that cannot be written is dropped: the next one follows.
     pub(super) async fn take_alive(&self, connection: &Connection) -> Result<Infallible, LinkError> {
         let mut queue = consume(connection, ALIVE_QUEUE, ALIVE_BATCH).await?;
+        let _listener = self.listening.begin();
         let mut keys = Keys::new();
         loop {
             let batch = next_batch(&mut queue, ALIVE_BATCH).await?;

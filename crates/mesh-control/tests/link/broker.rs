@@ -14,10 +14,12 @@ use mesh_link::{
     Published, TokenAccount,
 };
 use mesh_seal::{Purpose, SigningKey, VerifyingKey};
-use mesh_testkit::{Broker, wait_for};
+use mesh_testkit::{Broker, LogWatch, wait_for};
 use mesh_wire::{Alive, Enrol, EnrolAnswer, EnrolRequest, Facts, Report};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
+
+use crate::gate::Gate;
 
 const DEADLINE: Duration = Duration::from_secs(30);
 
@@ -130,6 +132,7 @@ impl StatementSink for Contexts {
 
 struct Mesh {
     broker: Broker,
+    gate: Gate,
     contexts: Contexts,
     handle: LinkHandle<Contexts>,
     stop: CancellationToken,
@@ -142,6 +145,18 @@ impl Mesh {
 
     async fn start_with(contexts: Contexts, nodes: &[&str], tokens: &[&str]) -> Self {
         let broker = Broker::start().await;
+        let gate = Gate::before(broker.management_port()).await;
+        Self::start_on(broker, gate, contexts, nodes, tokens, Duration::from_mins(1))
+    }
+
+    fn start_on(
+        broker: Broker,
+        gate: Gate,
+        contexts: Contexts,
+        nodes: &[&str],
+        tokens: &[&str],
+        period: Duration,
+    ) -> Self {
         contexts.with(|state| {
             state.nodes = nodes.iter().map(|node| name(node)).collect();
             state.tokens = tokens.iter().map(|token| (*token).to_owned()).collect();
@@ -152,14 +167,14 @@ impl Mesh {
             vhost: Broker::VHOST.to_owned(),
             account: Broker::ADMINISTRATOR.to_owned(),
             password: Broker::PASSWORD.into(),
-            management: format!("https://127.0.0.1:{}", broker.management_port()),
+            management: format!("https://127.0.0.1:{}", gate.port()),
             advertised: Vec::new(),
         };
         let ca = broker.authority().pem();
         let (link, handle) = Link::new(&settings, &ca, contexts.clone(), contexts.clone()).unwrap();
         let stop = CancellationToken::new();
-        tokio::spawn(link.run(stop.clone()));
-        Self { broker, contexts, handle, stop }
+        tokio::spawn(link.comparing_every(period).run(stop.clone()));
+        Self { broker, gate, contexts, handle, stop }
     }
 
     async fn open(&self, account: &str, password: &str) -> Result<Connection, OpenError> {
@@ -384,4 +399,48 @@ async fn what_changes_during_a_comparison_is_not_undone_by_it() {
         matches!(removed, Err(OpenError::Refused { .. })),
         "the removed node is let in again: {removed:?}"
     );
+}
+
+#[tokio::test]
+async fn a_management_interface_that_is_away_for_a_moment_cuts_nothing_off() {
+    let broker = Broker::start().await;
+    let gate = Gate::before(broker.management_port()).await;
+    gate.shut();
+    let mut log = LogWatch::start();
+    // The library says so of every connection that is refused or cut, and both happen here.
+    log.announce("error");
+    let mut mesh =
+        Mesh::start_on(broker, gate, Contexts::default(), &["node-1"], &["t1"], Duration::from_millis(200));
+    let away = "could not be compared with the stores";
+    wait_for("a comparison to fail", DEADLINE, async || log.has(away)).await;
+    assert_eq!(mesh.handle.listening(), None, "the connection is open, and nobody listens yet");
+    mesh.gate.open();
+    let connection = mesh.enter("node-1").await;
+    wait_for("the heartbeats to be listened to", DEADLINE, async || mesh.handle.listening() == Some(1)).await;
+
+    // Away in the middle of a session: what nodes say is heard, what they are told reaches them.
+    mesh.gate.shut();
+    let asked = mesh.handle.invite("t1").await;
+    assert!(asked.is_err(), "{asked:?}");
+    let one = name("node-1");
+    state(&connection, "node-1", "alive", r#"{"node":"node-1"}"#, &key_of(&one)).await;
+    wait_for("the heartbeat", DEADLINE, async || !mesh.contexts.with(|state| state.alive.is_empty())).await;
+    mesh.handle.publish(&one, Arc::from(*b"newest"));
+    assert_eq!(declared(&connection, "node-1").await.body, b"newest");
+
+    // It is put right once it is back, in the same session.
+    mesh.contexts.with(|state| state.nodes.push(name("node-2")));
+    mesh.gate.open();
+    drop(mesh.enter("node-2").await);
+    assert_eq!(mesh.handle.listening(), Some(1));
+    let opened = log.lines().iter().filter(|line| line.contains("the link is open")).count();
+    assert_eq!(opened, 1, "{:?}", log.lines());
+
+    // A session that follows one that stood does not wait for a comparison.
+    mesh.gate.shut();
+    mesh.broker.crash();
+    wait_for("nobody to listen", DEADLINE, async || mesh.handle.listening().is_none()).await;
+    mesh.broker.restart().await;
+    wait_for("the heartbeats to be listened to again", DEADLINE, async || mesh.handle.listening() == Some(2))
+        .await;
 }

@@ -3,3 +3,4 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 mod broker;
+mod gate;
