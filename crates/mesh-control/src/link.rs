@@ -23,8 +23,8 @@ use std::time::Duration;
 
 use mesh_ids::{NodeName, Position};
 use mesh_link::{
-    Address, ClientTls, Connection, Endpoint, InvalidTls, LinkError, Management, NodeAccount, Session,
-    Supervisor, SupervisorState, TokenAccount, Topology,
+    Address, ClientTls, Connection, Endpoint, Frames, InvalidTls, LinkError, Management, NodeAccount,
+    Session, Supervisor, SupervisorState, TokenAccount, Topology,
 };
 use mesh_seal::VerifyingKey;
 use mesh_wire::{Alive, Enrol, EnrolAnswer, Report};
@@ -170,6 +170,7 @@ impl<D: Directory, S: StatementSink> Link<D, S> {
             account: broker.account.clone(),
             password: broker.password.clone(),
             name: "mesh-control".to_owned(),
+            frames: Frames::AsLargeAsTheBroker,
         };
         let supervisor = Supervisor::new(endpoint, u64::from_le_bytes(mesh_seal::random_bytes()));
         let (outbox, counts, directory) =

@@ -16,8 +16,8 @@ use std::time::Duration;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use mesh_ids::{MeshId, NodeName};
 use mesh_link::{
-    Address, ClientTls, Connection, Delivery, Endpoint, LearnedAuthority, LinkError, Message, OpenError,
-    Published, learn_authority,
+    Address, ClientTls, Connection, Delivery, Endpoint, Frames, LearnedAuthority, LinkError, Message,
+    OpenError, Published, learn_authority,
 };
 use mesh_seal::{Purpose, Sealed, Signature, TokenKeys, VerifyingKey};
 use mesh_wire::{
@@ -199,6 +199,7 @@ impl Attempt<'_> {
             account,
             password,
             name: format!("mesh-host join {}", self.token.node),
+            frames: Frames::Small,
         }
     }
 

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use mesh_ids::{MeshId, NodeName};
-use mesh_link::{Address, ClientTls, Endpoint};
+use mesh_link::{Address, ClientTls, Endpoint, Frames};
 use mesh_seal::VerifyingKey;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::{Deserialize, Serialize, Serializer};
@@ -102,6 +102,7 @@ impl LinkFile {
             account: self.account.clone(),
             password: self.password.clone(),
             name: format!("mesh-host {}", self.node),
+            frames: Frames::Small,
         })
     }
 }

@@ -1,7 +1,7 @@
 //! One AMQP connection: opened over our own TLS stream within a deadline, dropped whole when anything on it fails.
 //!
-//! Never recovers anything by itself: what was open on it is gone with it, and the supervisor opens another. Frames
-//! of 8 KiB, because the library reserves its buffers by that number; heartbeats of 5 s, so that a cut is known in 10.
+//! Never recovers anything by itself: what was open on it is gone with it, and the supervisor opens another. Heartbeats
+//! of 5 s, so that a cut is known in 10.
 //! Called by: [`crate::supervise`], and by joining, which needs one connection once.
 
 use std::net::Shutdown;
@@ -26,7 +26,6 @@ use crate::publish::Publisher;
 use crate::runtime::{self, LinkStream};
 use crate::tls::ClientTls;
 
-const FRAME_MAX_BYTES: u32 = 8192;
 const HEARTBEAT_S: u16 = 5;
 /// We open a handful; an upper bound keeps a broken program from opening thousands.
 const CHANNELS_MAX: u16 = 64;
@@ -35,6 +34,25 @@ const CHANNELS_MAX: u16 = 64;
 const ANSWER_DEADLINE: Duration = Duration::from_secs(15);
 /// How long a broker may take to say good-bye.
 const CLOSE_DEADLINE: Duration = Duration::from_secs(2);
+
+/// The largest frame of a connection. The library reserves its buffers by it. A message's header is one frame, which the
+/// broker hands on as its publisher sent it, and a frame that is too large ends the connection of whoever receives it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Frames {
+    /// 8 KiB: for whoever receives only what the control plane published.
+    Small,
+    /// 128 KiB, `RabbitMQ`'s own limit: for whoever receives what others publish.
+    AsLargeAsTheBroker,
+}
+
+impl Frames {
+    const fn bytes(self) -> u32 {
+        match self {
+            Self::Small => 8 << 10,
+            Self::AsLargeAsTheBroker => 128 << 10,
+        }
+    }
+}
 
 /// Where a broker is, and as whom to enter.
 #[derive(Clone, Debug)]
@@ -51,6 +69,8 @@ pub struct Endpoint {
     pub password: SecretString,
     /// What the broker's own pages call this connection.
     pub name: String,
+    /// The largest frame it may be sent.
+    pub frames: Frames,
 }
 
 /// Why no connection was opened.
@@ -220,7 +240,7 @@ fn uri(endpoint: &Endpoint) -> AMQPUri {
         },
         vhost: endpoint.vhost.clone(),
         query: AMQPQueryString {
-            frame_max: Some(FRAME_MAX_BYTES),
+            frame_max: Some(endpoint.frames.bytes()),
             channel_max: Some(CHANNELS_MAX),
             heartbeat: Some(HEARTBEAT_S),
             ..AMQPQueryString::default()

@@ -18,7 +18,7 @@ mod tls;
 mod topology;
 
 pub use address::{Address, InvalidAddress};
-pub use connection::{Connection, Endpoint, LinkError, OpenError};
+pub use connection::{Connection, Endpoint, Frames, LinkError, OpenError};
 pub use consume::{Consumer, Delivery};
 pub use dial::{DialError, DialFailure};
 pub use management::{Management, ManagementError};

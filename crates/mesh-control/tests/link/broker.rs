@@ -10,8 +10,8 @@ use mesh_control::settings::BrokerSettings;
 use mesh_ids::{Epoch, Generation, NodeName, Position, Sequence};
 use mesh_link::names::{node_account, token_account, up_exchange};
 use mesh_link::{
-    Address, ClientTls, Connection, Delivery, Endpoint, Message, NodeAccount, OpenError, PasswordHash,
-    Published, TokenAccount,
+    Address, ClientTls, Connection, Delivery, Endpoint, Frames, Message, NodeAccount, OpenError,
+    PasswordHash, Published, TokenAccount,
 };
 use mesh_seal::{Purpose, SigningKey, VerifyingKey};
 use mesh_testkit::{Broker, LogWatch, wait_for};
@@ -185,6 +185,7 @@ impl Mesh {
             account: account.to_owned(),
             password: password.to_owned().into(),
             name: account.to_owned(),
+            frames: Frames::AsLargeAsTheBroker,
         };
         Connection::open(&endpoint, DEADLINE).await
     }
@@ -249,6 +250,30 @@ async fn what_nodes_say_reaches_its_owner_and_what_others_say_does_not() {
         || mesh.contexts.with(|state| state.reports.iter().map(|r| r.refused.clone()).collect::<Vec<_>>());
     wait_for("both reports", DEADLINE, async || told().len() == 2).await;
     assert_eq!(told(), ["first", "second"]);
+}
+
+/// A broker hands a header on in one frame, however large the frames of its receiver are.
+#[tokio::test]
+async fn a_message_with_a_large_header_harms_nobody() {
+    let mesh = Mesh::start(&["node-1", "node-2"], &["t1"]).await;
+    let hostile = mesh.enter("node-1").await;
+    let (exchange, junk) = (up_exchange(&name("node-1")), "A".repeat(100_000));
+    let publisher = hostile.publisher().await.unwrap();
+    for key in ["alive", "report"] {
+        let message = Message {
+            exchange: &exchange,
+            key,
+            body: br#"{"node":"node-1"}"#,
+            signature: Some(&junk),
+            persistent: true,
+        };
+        assert_eq!(publisher.publish(message).await, Ok(Published::Routed));
+    }
+    wait_for("both to be dropped", DEADLINE, async || mesh.handle.counts().dropped() == 2).await;
+    let other = mesh.enter("node-2").await;
+    state(&other, "node-2", "alive", r#"{"node":"node-2"}"#, &key_of(&name("node-2"))).await;
+    let heard = || mesh.contexts.with(|state| state.alive.len());
+    wait_for("the other's heartbeat", DEADLINE, async || heard() == 1).await;
 }
 
 #[tokio::test]

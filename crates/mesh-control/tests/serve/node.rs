@@ -6,7 +6,7 @@ use mesh_api::InviteRequest;
 use mesh_client::Client;
 use mesh_ids::NodeName;
 use mesh_link::names::{down_queue, node_account, reply_queue, token_account, up_exchange};
-use mesh_link::{Address, ClientTls, Connection, Endpoint, Message, Published};
+use mesh_link::{Address, ClientTls, Connection, Endpoint, Frames, Message, Published};
 use mesh_seal::{OpeningKey, Purpose, SigningKey, VerifyingKey};
 use mesh_testkit::{Broker, wait_for};
 use mesh_wire::{
@@ -30,6 +30,7 @@ async fn enter(mesh: &Mesh, account: &str, password: &str) -> Connection {
         account: account.to_owned(),
         password: password.to_owned().into(),
         name: account.to_owned(),
+        frames: Frames::Small,
     };
     wait_for("the broker to let the machine in", PATIENCE, async || {
         Connection::open(&endpoint, PATIENCE).await.map_err(|error| error.to_string())

@@ -6,16 +6,14 @@ use mesh_wire::Resource;
 
 use crate::{failure::Failure, for_kind, kinds::Claim, kinds::Kind, ledger::Origin};
 
-/// What only the host itself may touch. What the machine carries may lie beside it.
-const HOSTS_OWN: [&str; 8] = [
-    "/var/lib/mesh-host/identity",
-    "/var/lib/mesh-host/link.json",
-    "/var/lib/mesh-host/ledger",
-    "/var/lib/mesh-host/saved",
-    "/var/lib/mesh-host/secrets",
+/// What only the host itself may touch, with everything in it. Nor may a folder that holds one of these be declared: who
+/// closes it locks the host out.
+const HOSTS_OWN: [&str; 5] = [
+    "/var/lib/mesh-host",
     "/run/mesh-host",
     "/usr/local/bin/mesh-host",
     "/etc/systemd/system/mesh-host.service",
+    "/etc/systemd/system/mesh-host.service.d",
 ];
 
 /// A resource that wants something.
@@ -39,7 +37,7 @@ pub fn clashes(claimants: &[Claimant<'_>]) -> BTreeMap<usize, Failure> {
         // A kind this host does not know claims nothing; it is refused when it is looked at.
         let claims = claims(claimants[place].resource).unwrap_or_default();
         if let Some(claim) = claims.iter().find(|claim| is_the_hosts_own(claim)) {
-            clashes.insert(place, Failure::new(format!("the {claim} is the host's own")));
+            clashes.insert(place, Failure::new(format!("the {claim} is the host's own, or holds it")));
         } else if let Some((claim, owner)) = claims.iter().find_map(|c| owners.get(c).map(|owner| (c, owner)))
         {
             let Claimant { origin, resource, .. } = claimants[*owner];
@@ -60,9 +58,12 @@ fn claims(resource: &Resource) -> Result<Vec<Claim>, Failure> {
 fn is_the_hosts_own(claim: &Claim) -> bool {
     let claimed = claim.to_string();
     let Some(path) = claimed.strip_prefix("path ") else { return false };
-    HOSTS_OWN
-        .iter()
-        .any(|own| path == *own || path.strip_prefix(own).is_some_and(|rest| rest.starts_with('/')))
+    let lies_in = |inner: &str, outer: &str| {
+        inner
+            .strip_prefix(outer.trim_end_matches('/'))
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    HOSTS_OWN.iter().any(|own| lies_in(path, own) || lies_in(own, path))
 }
 
 #[cfg(test)]
@@ -120,9 +121,18 @@ mod tests {
 
     #[test]
     fn nobody_may_declare_what_is_the_hosts_own() {
-        for path in ["/var/lib/mesh-host/ledger/journal", "/usr/local/bin/mesh-host"] {
+        for path in [
+            "/var/lib/mesh-host",
+            "/var/lib/mesh-host/lock",
+            "/usr/local/bin/mesh-host",
+            "/usr/local/bin",
+            "/etc/systemd/system/mesh-host.service.d/x.conf",
+            "/",
+        ] {
             assert_eq!(words(&[(Origin::Carried, &file("f", path), false)]).len(), 1, "{path}");
         }
-        assert!(words(&[(Origin::Carried, &file("f", "/var/lib/mesh-host/store.conf"), false)]).is_empty());
+        for path in ["/var/lib/mesh-host-of-mine", "/usr/local/bin/mesh", "/etc/hello.conf"] {
+            assert!(words(&[(Origin::Carried, &file("f", path), false)]).is_empty(), "{path}");
+        }
     }
 }

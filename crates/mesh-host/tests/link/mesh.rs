@@ -7,8 +7,8 @@ use mesh_host::join::{self, JoinError, Joined};
 use mesh_host::paths::Paths;
 use mesh_ids::MeshId;
 use mesh_link::{
-    Address, ClientTls, Connection, Endpoint, Management, Message, NodeAccount, PasswordHash, TokenAccount,
-    Topology, authority_pin,
+    Address, ClientTls, Connection, Endpoint, Frames, Management, Message, NodeAccount, PasswordHash,
+    TokenAccount, Topology, authority_pin,
 };
 use mesh_seal::{Purpose, SealingKey, SigningKey, TokenSecret};
 use mesh_testkit::Broker;
@@ -68,6 +68,7 @@ impl Mesh {
             account: Broker::ADMINISTRATOR.to_owned(),
             password: Broker::PASSWORD.into(),
             name: "control plane of a test".to_owned(),
+            frames: Frames::Small,
         };
         Connection::open(&endpoint, DEADLINE).await.unwrap()
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use mesh_link::names::{down_queue, node_account, up_exchange};
 use mesh_link::{
-    Address, Changes, ClientTls, Connection, Endpoint, LinkError, Management, Message, NodeAccount,
+    Address, Changes, ClientTls, Connection, Endpoint, Frames, LinkError, Management, Message, NodeAccount,
     OpenError, PasswordHash, Published, Session, Supervisor, SupervisorState, TokenAccount, Topology,
 };
 use mesh_testkit::{Broker, wait_for};
@@ -39,6 +39,7 @@ fn endpoint(broker: &Broker, account: &str, password: &str) -> Endpoint {
         account: account.to_owned(),
         password: password.to_owned().into(),
         name: format!("test of {account}"),
+        frames: Frames::Small,
     }
 }
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mesh_link::{
-    Address, ClientTls, Connection, DialError, DialFailure, Endpoint, OpenError, TlsRefusal, authority_pin,
-    learn_authority,
+    Address, ClientTls, Connection, DialError, DialFailure, Endpoint, Frames, OpenError, TlsRefusal,
+    authority_pin, learn_authority,
 };
 use mesh_testkit::{Authority, ServerCertificate};
 use rustls::ServerConfig;
@@ -61,6 +61,7 @@ async fn open(address: &Address, mesh: &Authority) -> DialFailure {
         account: "n-node-1".to_owned(),
         password: "secret".into(),
         name: "a test".to_owned(),
+        frames: Frames::Small,
     };
     match Connection::open(&endpoint, Duration::from_secs(1)).await {
         Err(OpenError::Dial(error)) => error.foremost().unwrap().clone(),
@@ -165,6 +166,7 @@ async fn a_server_that_never_speaks_does_not_outlast_the_deadline() {
         account: "n-node-1".to_owned(),
         password: "secret".into(),
         name: "a test".to_owned(),
+        frames: Frames::Small,
     };
     let began = tokio::time::Instant::now();
     let error = Connection::open(&endpoint, Duration::from_millis(300)).await.unwrap_err();

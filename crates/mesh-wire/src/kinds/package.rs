@@ -29,6 +29,10 @@ impl PackageSpec {
             if name.len() < 2 || name.len() > 200 || !first || !name.chars().all(allowed) {
                 return Err(format!("{name:?} is not the name of a package"));
             }
+            // No package of Debian's is named so, and `apt-get install` takes it for "remove".
+            if name.ends_with('-') {
+                return Err(format!("{name:?} is not the name of a package: it ends with '-'"));
+            }
         }
         self.repository.as_deref().map_or(Ok(()), check_path)
     }

@@ -163,6 +163,9 @@ fn arguments(options: &[String], command: &str, names: &[String]) -> Vec<String>
         "Dpkg::Options::=--force-confold",
         "-o",
         "Dpkg::Use-Pty=0",
+        // Otherwise a name with a '.' that is not there is taken for a regular expression.
+        "-o",
+        "APT::Cmd::Pattern-Only=true",
     ];
     let mut arguments: Vec<String> = fixed.into_iter().map(str::to_owned).collect();
     arguments.extend(options.iter().cloned());
