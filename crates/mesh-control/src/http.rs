@@ -23,7 +23,7 @@ use axum::{
     http::{Method, Uri},
 };
 pub use history::History;
-pub use listener::{ListenError, TlsListener};
+pub use listener::{Bounds, ListenError, TlsListener};
 use mesh_api::ProblemCode;
 use problem::Failure;
 pub(crate) use problem::chain;

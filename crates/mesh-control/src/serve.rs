@@ -67,7 +67,7 @@ pub async fn run(
     let listener = TlsListener::bind(&settings.api).await.context("serve the interface")?;
     let api =
         Api::new(settings.mesh.clone(), inventory.clone(), identity.clone(), handle.clone(), stop.clone());
-    let address = axum::serve::Listener::local_addr(&listener).context("serve the interface")?;
+    let address = listener.address();
     tracing::info!(%address, mesh = %settings.mesh, "the interface is served");
     served(address);
 
@@ -89,10 +89,7 @@ pub async fn run(
         parts.spawn(
             stay_alone(identity_store, alone, stop.clone()).map(|outcome| ("being the only one", outcome)),
         );
-        let served =
-            axum::serve(listener, http::router(api)).with_graceful_shutdown(stop.clone().cancelled_owned());
-        let served = async move { served.await.map_err(anyhow::Error::from) };
-        parts.spawn(served.map(|outcome| ("the interface", outcome)));
+        parts.spawn(listener.serve(http::router(api), stop.clone()).map(ended("the interface")));
     }
     until_stopped(parts, stop).await
 }

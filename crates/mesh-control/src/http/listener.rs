@@ -1,24 +1,68 @@
-//! Accepts TLS connections: handshakes run side by side, each within a deadline and all within a bound, so that a
-//! client that says nothing keeps nobody else out.
+//! Serves the interface over TLS: connections side by side, every one of them within bounds, so that a client that says
+//! nothing, or says it slowly, keeps nobody else out.
+//!
+//! A request under way, a watched list included, is never cut for being slow; whoever asks nothing is let go. Beyond the
+//! bound a connection is closed at once and counted. Never decides what an answer is.
+//! Called by: `serve`.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    net::SocketAddr,
+    sync::{Arc, atomic::AtomicU64, atomic::Ordering},
+    time::Duration,
+};
 
+use axum::{Router, body::Body, http::Request};
+use http_body_util::BodyExt as _;
+use hyper::{
+    body::Incoming,
+    service::{Service as _, service_fn},
+};
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo, TokioTimer},
+    server::conn::auto,
+    service::TowerToHyperService,
+};
 use rustls::{ServerConfig, crypto::ring};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _};
 use secrecy::ExposeSecret as _;
 use tokio::{
     net::{TcpListener, TcpStream},
-    sync::{Semaphore, mpsc},
-    time::timeout,
+    sync::{Semaphore, watch},
+    time::{Instant, timeout},
 };
-use tokio_rustls::{TlsAcceptor, server::TlsStream};
+use tokio_rustls::TlsAcceptor;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::settings::ApiSettings;
 
-/// How long a client has to complete its handshake.
-const HANDSHAKE_DEADLINE: Duration = Duration::from_secs(10);
-/// How many handshakes run at a time; further connections wait in the kernel's backlog.
-const HANDSHAKES: usize = 256;
+/// How long a connection that was told to end may take over it once nothing is under way on it.
+const FAREWELL: Duration = Duration::from_secs(5);
+/// How often it is said that connections were refused.
+const SAID_EVERY: Duration = Duration::from_mins(1);
+
+/// What one client may take of the server.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// Connections at a time, those that still shake hands included.
+    pub connections: usize,
+    /// How long a client has to complete its handshake.
+    pub handshake: Duration,
+    /// How long it has for the head of a request, from the handshake or the first byte on.
+    pub head: Duration,
+    /// How long it may keep a connection on which it asks nothing. In HTTP/1 that is the wait for a head.
+    pub idle: Duration,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self {
+            connections: 1024,
+            handshake: Duration::from_secs(10),
+            head: Duration::from_secs(10),
+            idle: Duration::from_mins(1),
+        }
+    }
+}
 
 /// Why the interface cannot be served.
 #[derive(Debug, thiserror::Error)]
@@ -36,11 +80,12 @@ pub enum ListenError {
     },
 }
 
-/// TLS connections, handshaken.
+/// Listens; connections wait in the kernel's backlog until it serves.
 pub struct TlsListener {
     address: SocketAddr,
-    connections: mpsc::Receiver<(TlsStream<TcpStream>, SocketAddr)>,
-    accepting: tokio::task::JoinHandle<()>,
+    listener: TcpListener,
+    acceptor: TlsAcceptor,
+    bounds: Bounds,
 }
 
 impl TlsListener {
@@ -50,63 +95,161 @@ impl TlsListener {
         let failed = |source| ListenError::Bind { address: settings.listen, source };
         let listener = TcpListener::bind(settings.listen).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        let (sender, connections) = mpsc::channel(HANDSHAKES);
-        let accepting = tokio::spawn(accept(listener, acceptor, sender));
-        Ok(Self { address, connections, accepting })
+        Ok(Self { address, listener, acceptor, bounds: Bounds::default() })
+    }
+
+    /// The same within other bounds.
+    #[must_use]
+    pub fn within(mut self, bounds: Bounds) -> Self {
+        self.bounds = bounds;
+        self
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Serves until told to stop, and then until what is under way has ended.
+    pub async fn serve(self, router: Router, stop: CancellationToken) {
+        let (places, open) = (Arc::new(Semaphore::new(self.bounds.connections)), TaskTracker::new());
+        let refused = Refused::default();
+        while let Some(accepted) = stop.run_until_cancelled(self.listener.accept()).await {
+            let (stream, peer) = match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    // Out of descriptors, or a connection that ended in the backlog: both pass.
+                    tracing::warn!(%error, "a connection was not accepted");
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                    continue;
+                }
+            };
+            let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
+                drop(stream);
+                refused.count(self.bounds.connections);
+                continue;
+            };
+            let (acceptor, router, stop) = (self.acceptor.clone(), router.clone(), stop.clone());
+            let bounds = self.bounds;
+            open.spawn(async move {
+                converse(stream, peer, acceptor, router, bounds, stop).await;
+                drop(place);
+            });
+        }
+        drop(self.listener);
+        open.close();
+        open.wait().await;
     }
 }
 
-impl Drop for TlsListener {
-    fn drop(&mut self) {
-        self.accepting.abort();
-    }
+/// Connections beyond the bound: counted, and said once a minute.
+#[derive(Default)]
+struct Refused {
+    count: AtomicU64,
+    said: std::sync::Mutex<Option<Instant>>,
 }
 
-impl axum::serve::Listener for TlsListener {
-    type Io = TlsStream<TcpStream>;
-    type Addr = SocketAddr;
-
-    async fn accept(&mut self) -> (Self::Io, Self::Addr) {
-        match self.connections.recv().await {
-            Some(connection) => connection,
-            // The accepting task ends only with this listener.
-            None => std::future::pending().await,
+impl Refused {
+    fn count(&self, bound: usize) {
+        let refused = self.count.fetch_add(1, Ordering::Relaxed) + 1;
+        let mut said = self.said.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if said.is_none_or(|said| said.elapsed() >= SAID_EVERY) {
+            *said = Some(Instant::now());
+            tracing::warn!(refused, bound, "as many connections as may be are open; further ones are closed");
         }
     }
-
-    fn local_addr(&self) -> std::io::Result<Self::Addr> {
-        Ok(self.address)
-    }
 }
 
-async fn accept(
-    listener: TcpListener,
+/// One connection, from its handshake to its end.
+async fn converse(
+    stream: TcpStream,
+    peer: SocketAddr,
     acceptor: TlsAcceptor,
-    connections: mpsc::Sender<(TlsStream<TcpStream>, SocketAddr)>,
+    router: Router,
+    bounds: Bounds,
+    stop: CancellationToken,
 ) {
-    let places = Arc::new(Semaphore::new(HANDSHAKES));
-    loop {
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
-        match listener.accept().await {
-            Ok((stream, peer)) => {
-                let (acceptor, connections) = (acceptor.clone(), connections.clone());
-                tokio::spawn(async move {
-                    let _place = place;
-                    // Small answers, and events that should not wait for more.
-                    let _ = stream.set_nodelay(true);
-                    match timeout(HANDSHAKE_DEADLINE, acceptor.accept(stream)).await {
-                        Ok(Ok(stream)) => drop(connections.send((stream, peer)).await),
-                        Ok(Err(error)) => tracing::debug!(%peer, %error, "a TLS handshake failed"),
-                        Err(_) => tracing::debug!(%peer, "a TLS handshake took too long"),
-                    }
-                });
+    // Small answers, and events that should not wait for more.
+    let _ = stream.set_nodelay(true);
+    let shaken = stop.run_until_cancelled(timeout(bounds.handshake, acceptor.accept(stream))).await;
+    let stream = match shaken {
+        Some(Ok(Ok(stream))) => stream,
+        Some(Ok(Err(error))) => return tracing::debug!(%peer, %error, "a TLS handshake failed"),
+        Some(Err(_)) => return tracing::debug!(%peer, "a TLS handshake took too long"),
+        None => return,
+    };
+    let requests = Requests::default();
+    let (interface, asked) = (TowerToHyperService::new(router), requests.clone());
+    let service = service_fn(move |request: Request<Incoming>| {
+        let (answering, underway) = (interface.call(request), asked.begin());
+        async move {
+            let response = answering.await?;
+            // Under way until the last byte of the answer is, which of a watched list is not soon.
+            Ok::<_, std::convert::Infallible>(response.map(|body| {
+                Body::new(body.map_frame(move |frame| {
+                    let _ = &underway;
+                    frame
+                }))
+            }))
+        }
+    });
+    let mut http = auto::Builder::new(TokioExecutor::new());
+    http.http1().timer(TokioTimer::new()).header_read_timeout(bounds.head);
+    http.http2()
+        .timer(TokioTimer::new())
+        .keep_alive_interval(Some(Duration::from_secs(20)))
+        .keep_alive_timeout(Duration::from_secs(20));
+    let mut connection = std::pin::pin!(http.serve_connection(TokioIo::new(stream), service));
+    tokio::select! {
+        ended = connection.as_mut() => {
+            if let Err(error) = ended {
+                tracing::debug!(%peer, error, "a connection broke off");
             }
-            Err(error) => {
-                // Out of descriptors, or a connection that ended in the backlog: both pass.
-                tracing::warn!(%error, "a connection was not accepted");
-                tokio::time::sleep(Duration::from_millis(100)).await;
+            return;
+        }
+        () = requests.idle(bounds.head, bounds.idle) => tracing::debug!(%peer, "a connection asked nothing"),
+        () = stop.cancelled() => {}
+    }
+    connection.as_mut().graceful_shutdown();
+    tokio::select! {
+        _ = connection => {}
+        () = requests.idle(FAREWELL, FAREWELL) => {}
+    }
+}
+
+/// The requests of one connection: how many are under way, and whether there ever was one.
+#[derive(Clone, Default)]
+struct Requests(Arc<watch::Sender<(usize, bool)>>);
+
+/// A request under way, until it is dropped.
+struct Underway(Requests);
+
+impl Requests {
+    fn begin(&self) -> Underway {
+        self.0.send_modify(|(count, any)| {
+            *count += 1;
+            *any = true;
+        });
+        Underway(self.clone())
+    }
+
+    /// Waits until nothing has been under way for so long: `first` where nothing ever was.
+    async fn idle(&self, first: Duration, later: Duration) {
+        let mut state = self.0.subscribe();
+        loop {
+            let (underway, any) = *state.borrow_and_update();
+            if underway > 0 {
+                let _ = state.changed().await;
+            } else if timeout(if any { later } else { first }, state.changed()).await.is_err() {
+                return;
             }
         }
+    }
+}
+
+impl Drop for Underway {
+    fn drop(&mut self) {
+        self.0.0.send_modify(|(count, _)| *count -= 1);
     }
 }
 
