@@ -19,12 +19,14 @@ pub(crate) enum Measure {
     First,
     /// A round over 1,000 files when nothing is to be done
     Noop,
-    /// A connected host that keeps 100 resources and has nothing to do
-    Idle,
     /// From declared to applied as a watcher sees it: a changed file that restarts a unit
     Change,
     /// The same for a new unit
     Unit,
+    /// A connected host that keeps 100 resources and has nothing to do
+    Idle,
+    /// A changed file that restarts a unit, beside those 100 resources
+    ChangeBeside,
     /// A control plane with nothing to do
     Control,
 }
@@ -35,9 +37,10 @@ impl Measure {
         match self {
             Self::First => &["first-wall", "first-cpu"],
             Self::Noop => &["noop", "noop-round"],
-            Self::Idle => &["idle-memory", "idle-cpu"],
             Self::Change => &["change"],
             Self::Unit => &["unit", "reload"],
+            Self::Idle => &["idle-memory", "idle-cpu"],
+            Self::ChangeBeside => &["change-beside"],
             Self::Control => &["control-memory"],
         }
     }
@@ -46,9 +49,10 @@ impl Measure {
         match self {
             Self::First => files::first(ground),
             Self::Noop => files::noop(ground),
-            Self::Idle => idle::host(ground),
             Self::Change => change::changed_file(ground),
             Self::Unit => change::new_unit(ground),
+            Self::Idle => idle::host(ground),
+            Self::ChangeBeside => change::changed_file_beside(ground),
             Self::Control => idle::control(ground),
         }
     }

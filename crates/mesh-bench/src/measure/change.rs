@@ -14,6 +14,7 @@ use crate::cost;
 use crate::ground::{Ground, WORKER};
 use crate::peer::ansible::{Ansible, invocation};
 use crate::row::{Aim, Peer, Row, Unit, milliseconds};
+use crate::samples::Samples;
 use crate::table::number;
 use crate::workload;
 
@@ -33,9 +34,28 @@ pub(crate) fn changed_file(ground: &mut Ground) -> anyhow::Result<Vec<Row>> {
     ground.step("a changed file that restarts a unit");
     let cache = ground.cache().to_owned();
     let raised = ground.mesh()?;
-    let node = raised.node(WORKER)?;
+    let taken = change("bench-change", raised.context()?, raised.node(WORKER)?)?;
+    let what =
+        format!("declared to applied as a watcher sees it: a changed file restarts a unit, {CHANGES} times");
+    let row = Row::new("change", what, Unit::Milliseconds, taken);
+    let peer = changed_by_peer(raised.node(WORKER)?, &cache).map_err(|error| format!("{error:#}"));
+    Ok(vec![Row { aim: Some(Aim::at_most(CHANGE_MS)), peer: Some(peer), ..row }])
+}
+
+/// The same on a node that keeps a hundred other resources, all of which every round looks at.
+pub(crate) fn changed_file_beside(ground: &mut Ground) -> anyhow::Result<Vec<Row>> {
+    ground.step("a changed file that restarts a unit, beside 100 resources");
+    let raised = ground.mesh()?;
     let mut watcher = Watcher::of(raised.context()?)?;
-    let name = "bench-change";
+    watcher.apply(&workload::hundred("bench-idle", WORKER)).context("apply 100 resources")?;
+    let taken = change("bench-beside", raised.context()?, raised.node(WORKER)?)?;
+    let what = format!("the same beside 100 resources, two of them running containers, {CHANGES} times");
+    Ok(vec![Row::new("change-beside", what, Unit::Milliseconds, taken)])
+}
+
+/// Changes the file so many times; how long each took.
+fn change(name: &str, context: &Context, node: &Node) -> anyhow::Result<Samples> {
+    let mut watcher = Watcher::of(context)?;
     watcher.apply(&workload::file_and_unit(name, 0, WORKER)).context("make the file and the unit")?;
     let mut taken = Vec::new();
     for version in 1..=CHANGES {
@@ -44,14 +64,9 @@ pub(crate) fn changed_file(ground: &mut Ground) -> anyhow::Result<Vec<Row>> {
         taken.push(watcher.apply(&workload::file_and_unit(name, version, WORKER))?);
         ensure!(invocation(node, &unit)? != before, "{unit} was not restarted by change {version}");
     }
-    let content = node.read(&format!("/etc/{name}.conf"))?;
-    ensure!(content == format!("VERSION={CHANGES}\n"), "the file holds {content:?} after the last change");
-    let samples = milliseconds(&taken).context("nothing was changed")?;
-    let what =
-        format!("declared to applied as a watcher sees it: a changed file restarts a unit, {CHANGES} times");
-    let row = Row::new("change", what, Unit::Milliseconds, samples);
-    let peer = changed_by_peer(node, &cache).map_err(|error| format!("{error:#}"));
-    Ok(vec![Row { aim: Some(Aim::at_most(CHANGE_MS)), peer: Some(peer), ..row }])
+    let held = node.read(&format!("/etc/{name}.conf"))?;
+    ensure!(held == format!("VERSION={CHANGES}\n"), "the file holds {held:?} after the last change");
+    milliseconds(&taken).context("nothing was changed")
 }
 
 fn changed_by_peer(node: &Node, cache: &std::path::Path) -> anyhow::Result<Peer> {
