@@ -15,6 +15,7 @@ pub struct Module {
     manifest: Manifest,
     digest: Digest,
     resources: Vec<Resource>,
+    declared_bytes: usize,
 }
 
 impl Module {
@@ -47,7 +48,13 @@ impl Module {
     pub fn of_resolved(manifest: Manifest) -> Result<Self, Problem> {
         manifest.check()?;
         let resources = build::resources(&manifest, &build::by_content)?;
-        Ok(Self { digest: manifest.digest(), manifest, resources })
+        let length = |resource: &Resource| resource.to_raw().map(|json| json.get().len() + 1);
+        let declared_bytes = resources
+            .iter()
+            .map(length)
+            .sum::<Result<_, _>>()
+            .map_err(|error| Problem::new([], format!("a resource cannot be declared: {error}")))?;
+        Ok(Self { digest: manifest.digest(), manifest, resources, declared_bytes })
     }
 
     /// The manifest, every image by content.
@@ -68,6 +75,11 @@ impl Module {
     /// What a node that has the module owns, in the order in which it is applied.
     pub fn resources(&self) -> &[Resource] {
         &self.resources
+    }
+
+    /// How many bytes its resources have in a declaration: their JSON, each with its comma.
+    pub fn declared_bytes(&self) -> usize {
+        self.declared_bytes
     }
 }
 

@@ -18,5 +18,5 @@ pub use enrol::{
 };
 pub use kinds::{Kind, Spec};
 pub use local::{LocalDeclaration, LocalError};
-pub use signed::{FrameRefusal, MAX_FRAME_BYTES, Signed, VerifiedBytes};
+pub use signed::{FrameRefusal, MAX_FRAME_BYTES, Signed, VerifiedBytes, frame_bytes};
 pub use statement::{Alive, Boot, Disk, Drift, Facts, KEY_ALIVE, KEY_REPORT, Report, SIGNATURE_HEADER};

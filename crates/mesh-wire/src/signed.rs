@@ -9,6 +9,17 @@ use crate::base64_bytes;
 /// The largest frame a host reads. A frame larger than this is refused unread.
 pub const MAX_FRAME_BYTES: usize = 4 * 1024 * 1024;
 
+/// What a declaration is given beyond its resources, at most: who it is for and where it stands, the signature, and room
+/// for what every node may be told besides its modules.
+const ENVELOPE_BYTES: usize = 32 * 1024;
+
+/// How large the frame is at most whose declaration has resources of this many bytes of JSON, each with its comma. To be
+/// asked before anything is declared: what is larger than [`MAX_FRAME_BYTES`] never reaches its node.
+pub const fn frame_bytes(resources: usize) -> usize {
+    // Standard base64: four characters for every three bytes begun.
+    resources.saturating_add(ENVELOPE_BYTES).div_ceil(3).saturating_mul(4)
+}
+
 /// A declaration and the signature over it, as they travel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Signed {

@@ -10,7 +10,7 @@ use std::{
 
 use mesh_ids::{Digest, ModuleName, NodeName, ResourceId};
 use mesh_manifest::{Module, Placement, Problem};
-use mesh_wire::Resource;
+use mesh_wire::{MAX_FRAME_BYTES, Resource, frame_bytes};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
@@ -72,6 +72,25 @@ pub enum Refusal {
         resource: ResourceId,
         /// What has it.
         holder: ResourceId,
+    },
+    /// With it, the declaration of a node would be larger than a host reads.
+    #[error(
+        "{module} has no room on {node}: the declaration of {node} would be {size} bytes as it travels, {others} of them \
+         for other modules, and a host reads {most} at most; make what the files and units of {module} hold smaller (a \
+         control character travels as eight bytes), carry it in an image, place it on another node, or remove another \
+         module from {node}"
+    )]
+    TooLarge {
+        /// Which module.
+        module: ModuleName,
+        /// On which node.
+        node: NodeName,
+        /// How large the declaration would be as it travels.
+        size: usize,
+        /// How much of that other modules take.
+        others: usize,
+        /// How large it may be.
+        most: usize,
     },
     /// There is no such module.
     #[error("there is no module {module}")]
@@ -207,8 +226,27 @@ impl World {
         self.nodes.iter().map(candidate).collect()
     }
 
-    /// Why these resources of a module cannot be on a node.
-    fn clash(&self, module: &ModuleName, node: &NodeName, resources: &[Resource]) -> Option<Refusal> {
+    /// Why a module has no room in the declaration of a node.
+    fn overflow(&self, module: &Module, node: &NodeName) -> Option<Refusal> {
+        let others = self
+            .modules
+            .iter()
+            .filter(|(name, placed)| *name != module.name() && placed.nodes.contains(node))
+            .map(|(_, placed)| placed.module.declared_bytes())
+            .sum();
+        let size = frame_bytes(module.declared_bytes().saturating_add(others));
+        (size > MAX_FRAME_BYTES).then(|| Refusal::TooLarge {
+            module: module.name().clone(),
+            node: node.clone(),
+            size,
+            others: if others == 0 { 0 } else { size - frame_bytes(module.declared_bytes()) },
+            most: MAX_FRAME_BYTES,
+        })
+    }
+
+    /// Why a module cannot be on a node.
+    fn clash(&self, module: &Module, node: &NodeName) -> Option<Refusal> {
+        let (module, resources) = (module.name(), module.resources());
         let wanted = claims(resources);
         let carried = self.nodes.get(node).map(|node| &node.carried);
         for (claim, resource) in &wanted {
@@ -239,7 +277,7 @@ impl World {
     fn place(&self, module: &Module, current: &BTreeSet<NodeName>) -> Result<BTreeSet<NodeName>, Refusal> {
         let name = module.name();
         let placement = &module.manifest().placement;
-        let clash = |node: &NodeName| self.clash(name, node, module.resources());
+        let clash = |node: &NodeName| self.clash(module, node).or_else(|| self.overflow(module, node));
         let mut candidates = self.candidates(name);
         if let Placement::Count(_) = placement {
             // A node where it cannot be is no candidate; only where too few are left is that the person's business.

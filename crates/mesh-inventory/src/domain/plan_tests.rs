@@ -122,6 +122,32 @@ fn a_count_is_placed_around_what_is_held() {
 }
 
 #[test]
+fn a_module_that_leaves_no_room_in_the_declaration_of_a_node_is_refused_with_what_to_do() {
+    let file = |content: &str| format!("[[file]]\npath='/etc/big'\ncontent=\"{content}\"\n");
+    let escaped = module("a", "{nodes=['node-1']}", &file(&"\\u0001".repeat(1024 * 1024)));
+    let refused = plan_apply(&world(1), &escaped).unwrap_err().to_string();
+    assert!(
+        refused.starts_with("a has no room on node-1: the declaration of node-1 would be 84"),
+        "{refused}"
+    );
+    assert!(
+        refused.contains("0 of them for other modules, and a host reads 4194304 at most; make"),
+        "{refused}"
+    );
+
+    // Each has room alone, and three of them together.
+    let ordinary = |name: &str, placement: &str| {
+        module(name, placement, &file(&"x".repeat(1_000_000)).replace("/etc/big", &format!("/etc/{name}")))
+    };
+    let full = ["a", "b", "c"].iter().fold(world(2), |w, name| w.with(&ordinary(name, "{nodes=['node-1']}")));
+    let refused = plan_apply(&full, &ordinary("d", "{nodes=['node-1']}")).unwrap_err();
+    assert!(matches!(refused, Refusal::TooLarge { size: 5_000_000..6_000_000, others: 3_900_000.., .. }));
+    assert_eq!(plan_apply(&full, &ordinary("d", "{count=1}")).unwrap().placed, [node("node-2")].into());
+    assert!(plan_apply(&full, &ordinary("c", "{nodes=['node-1']}")).unwrap().in_force, "not counted twice");
+    assert!(plan_removal(&full, &"c".parse().unwrap()).is_ok());
+}
+
+#[test]
 fn what_does_not_exist_is_refused_by_name() {
     let refused = plan_apply(&world(2), &module("a", "{nodes=['node-9']}", FILE)).unwrap_err();
     assert_eq!(refused.to_string(), "there is no node node-9; there are node-1, node-2");

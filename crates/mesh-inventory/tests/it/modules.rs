@@ -100,6 +100,32 @@ async fn of_many_that_apply_at_once_one_is_first_and_the_world_moved_for_the_oth
 }
 
 #[tokio::test]
+async fn two_that_have_room_alone_and_not_together_are_not_both_applied() {
+    let mesh = Mesh::two_nodes().await;
+    let start = Arc::new(tokio::sync::Barrier::new(2));
+    let mut racing = Vec::new();
+    for name in ["one", "two"] {
+        let content = format!("[[file]]\npath='/etc/{name}'\ncontent=\"{}\"\n", "\\u0001".repeat(300_000));
+        let (other, start) = (mesh.again(), Arc::clone(&start));
+        let manifest = manifest(name, "{nodes=['node-1']}", &content);
+        let plan = other.plan_apply(&admin(), manifest.clone()).await.unwrap();
+        racing.push(tokio::spawn(async move {
+            start.wait().await;
+            other.apply(&admin(), manifest, &plan.index).await.map_err(|error| error.to_string())
+        }));
+    }
+    let mut refused = Vec::new();
+    for race in racing {
+        refused.extend(race.await.unwrap().err());
+    }
+    assert_eq!(refused.len(), 1);
+    assert!(
+        refused[0].contains("has no room on node-1: the declaration of node-1 would be 4"),
+        "{refused:?}"
+    );
+}
+
+#[tokio::test]
 async fn a_declaration_carries_what_was_decided_before_it_and_nothing_later() {
     let mesh = Mesh::two_nodes().await;
     mesh.apply(&hello("x")).await;

@@ -3,6 +3,7 @@
 use mesh_seal::SigningKey;
 use mesh_wire::{
     Declaration, DeclarationError, FrameRefusal, InvalidToken, JoinToken, MAX_FRAME_BYTES, Signed,
+    frame_bytes,
 };
 use serde_json::{Value, json};
 
@@ -52,6 +53,22 @@ fn every_truncation_and_every_trailing_byte_is_refused() {
 fn an_oversized_frame_is_refused_unread() {
     let frame = vec![b' '; MAX_FRAME_BYTES + 1];
     assert_eq!(Signed::open(&frame, &[]), Err(FrameRefusal::TooLarge { size: MAX_FRAME_BYTES + 1 }));
+}
+
+#[test]
+fn a_frame_is_never_larger_than_was_reckoned_from_its_resources() {
+    for bytes in [1, 1000, 300_000] {
+        let mut declaration = samples::declaration();
+        // Every character is six in JSON.
+        let content = "\u{1}".repeat(bytes);
+        let text = serde_json::json!({"id": "a/file:/a", "kind": "file", "spec": {"path": "/a", "content": content}});
+        declaration.resources = vec![serde_json::value::to_raw_value(&text).unwrap()];
+        let resources: usize = declaration.resources.iter().map(|raw| raw.get().len() + 1).sum();
+        let signed = Signed::new(declaration.to_bytes().unwrap(), &samples::declare_key());
+        let frame = serde_json::to_vec(&signed).unwrap().len();
+        let reckoned = frame_bytes(resources);
+        assert!(frame <= reckoned && reckoned - frame < 64 * 1024, "{frame} bytes, reckoned {reckoned}");
+    }
 }
 
 #[test]
