@@ -107,8 +107,11 @@ impl EngineSocket {
         let what = format!("connect to {socket}");
         let docker = Docker::connect_with_unix(&socket, ANSWER_WITHIN.as_secs(), API_DEFAULT_VERSION)
             .map_err(|error| words(error).during(&what))?;
-        let docker = answer(&what, ANSWER_WITHIN, docker.negotiate_version()).await?;
-        let version = convert::version(answer(&what, ANSWER_WITHIN, docker.version()).await?);
+        let told = |why: Failure| why.during(&what);
+        let docker =
+            answer("agree on a version", ANSWER_WITHIN, docker.negotiate_version()).await.map_err(told)?;
+        let version = answer("ask for its version", ANSWER_WITHIN, docker.version()).await.map_err(told)?;
+        let version = convert::version(version);
         tracing::debug!(%socket, version, "connected to the container engine");
         let connection = Connection { docker, socket, version };
         *self.connection.borrow_mut() = Some(connection.clone());
