@@ -42,7 +42,7 @@ pub struct NodeView {
     pub applied: Vec<String>,
     /// What it could not apply, and why.
     pub failed: BTreeMap<String, String>,
-    /// Why it rejected its declaration whole; null where it did not.
+    /// Why what is to be on it could not be declared to it, or why it rejected its declaration whole; null where neither is so.
     pub refused: Option<String>,
     /// The ports held by what the machine carried.
     pub carried_ports: Vec<u16>,

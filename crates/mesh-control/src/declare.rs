@@ -111,7 +111,15 @@ impl<P: Publish> Declare<P> {
                     Err(error) if error.kind() == mesh_inventory::ErrorKind::NotFound => return Ok(()),
                     Err(error) => return Err(error.into()),
                 };
-                let Some(issued) = self.issue(node, &declared.resources, stage).await? else { return Ok(()) };
+                let issued = match self.issue(node, &declared.resources, stage).await {
+                    Err(Undeclared::Identity(error)) if error.kind() == ErrorKind::Refused => {
+                        // Trying again alone does not help: to be seen where people look.
+                        self.inventory.note_undeclared(node, &error.to_string()).await?;
+                        return Err(error.into());
+                    }
+                    other => other?,
+                };
+                let Some(issued) = issued else { return Ok(()) };
                 // Before it is published, so that no report of it can arrive that nobody can place.
                 self.inventory.note_issued(node, declared.revision, issued.newest().position).await?;
                 self.hand_over(node, &issued)

@@ -51,6 +51,15 @@ pub enum InventoryEvent {
         #[serde(default, skip_serializing_if = "String::is_empty")]
         refused: String,
     },
+    /// What is to be on a node cannot be declared to it, or can again.
+    #[serde(rename = "node_undeclared/1")]
+    NodeUndeclared {
+        /// Which.
+        node: NodeName,
+        /// What is in the way; empty where nothing is any more.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        reason: String,
+    },
     /// A resource was found other than declared.
     #[serde(rename = "drift_found/1")]
     DriftFound {
@@ -129,6 +138,7 @@ impl InventoryEvent {
             Self::NodeQuiet { .. } => "node_quiet",
             Self::NodeUnreachable { .. } => "node_unreachable",
             Self::NodeReported { .. } => "node_reported",
+            Self::NodeUndeclared { .. } => "node_undeclared",
             Self::DriftFound { .. } => "drift_found",
             Self::DriftRepaired { .. } => "drift_repaired",
             Self::ModuleApplied { .. } => "module_applied",
@@ -144,6 +154,7 @@ impl InventoryEvent {
             | Self::NodeQuiet { node, .. }
             | Self::NodeUnreachable { node, .. }
             | Self::NodeReported { node, .. }
+            | Self::NodeUndeclared { node, .. }
             | Self::DriftFound { node, .. }
             | Self::DriftRepaired { node, .. } => Some(node),
             Self::ModuleApplied { .. } | Self::ModulePlaced { .. } | Self::ModuleRemoved { .. } => None,
@@ -196,6 +207,12 @@ impl fmt::Display for InventoryEvent {
                 let (applied, more) = (counted(*applied, "resource"), failed.len() - names.len());
                 let more = if more == 0 { String::new() } else { format!(" and {more} more") };
                 write!(f, "{node} applied {applied}; failed: {}{more}", names.join(", "))
+            }
+            Self::NodeUndeclared { node, reason } if reason.is_empty() => {
+                write!(f, "what is to be on {node} can be declared again")
+            }
+            Self::NodeUndeclared { node, reason } => {
+                write!(f, "what is to be on {node} cannot be declared: {reason}")
             }
             Self::DriftFound { node, resource, found, .. } => {
                 write!(f, "{resource} drifted on {node}: {}", found.join("; "))

@@ -58,6 +58,7 @@ fn event(change: Change) -> InventoryEvent {
             let applied = u32::try_from(applied).unwrap_or(u32::MAX);
             InventoryEvent::NodeReported { node, position, applied, failed, refused }
         }
+        Change::Undeclared { node, reason } => InventoryEvent::NodeUndeclared { node, reason },
         Change::DriftFound { node, resource, number, noticed, found } => {
             let module = owner_of(&resource);
             InventoryEvent::DriftFound { node, resource, module, number, noticed, found }

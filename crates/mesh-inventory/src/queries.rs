@@ -40,7 +40,7 @@ pub struct NodeView {
     pub applied: Vec<String>,
     /// What it could not apply, and why.
     pub failed: BTreeMap<String, String>,
-    /// Why it rejected its declaration whole.
+    /// Why what is to be on it could not be declared to it, or why it rejected its declaration whole.
     pub refused: Option<String>,
     /// The ports held by what the machine carries.
     pub carried_ports: Vec<u16>,
@@ -132,6 +132,7 @@ impl Inventory {
                 held.position,
                 &held.failed,
                 &held.refused,
+                &node.undeclared,
             );
             let view = InstanceView { node: assigned.node, state, failed };
             instances.entry(assigned.module).or_default().push(view);
@@ -187,7 +188,7 @@ fn view(node: StoredNode, now: Timestamp) -> NodeView {
         reported: node.held.position,
         applied: node.held.applied,
         failed: node.held.failed,
-        refused: Some(node.held.refused).filter(|refused| !refused.is_empty()),
+        refused: [node.undeclared, node.held.refused].into_iter().find(|refused| !refused.is_empty()),
         carried_ports: node.carried,
         host_version: node.host_version,
         labels: node.labels,

@@ -59,6 +59,7 @@ fn inventory() -> Vec<InventoryEvent> {
             failed: [("hello/container:web".to_owned(), "the port 8080 is taken".to_owned())].into(),
             refused: String::new(),
         },
+        InventoryEvent::NodeUndeclared { node: node(), reason: "it is larger than a host reads".to_owned() },
         InventoryEvent::DriftFound {
             node: node(),
             resource: resource(),

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use mesh_ids::{ModuleName, NodeName, Position, Timestamp};
+use mesh_store::Transaction;
 use mesh_wire::Report;
 use serde_json::Value;
 
 use crate::{
     Error, Inventory,
     declare::Revision,
-    domain::{Refusal, Weighed, hear, weigh},
+    domain::{Change, Refusal, Weighed, hear, weigh},
     store::{
         modules,
         nodes::{self, HeardNode, StoredNode},
@@ -116,8 +117,35 @@ impl Inventory {
         revision: Revision,
         position: Position,
     ) -> Result<(), Error> {
-        let mut db = self.connection().await?;
-        modules::mark_declared(&mut db, node, revision.0, position).await.map_err(|error| self.failed(error))
+        let mut transaction = self.begin().await?;
+        let noted = async {
+            let news = nodes::set_undeclared(&mut transaction, node, "").await?;
+            modules::mark_declared(&mut transaction, node, revision.0, position).await?;
+            Ok(news)
+        };
+        let news = noted.await.map_err(|error| self.failed(error))?;
+        self.tell_undeclared(transaction, node, news, String::new()).await
+    }
+
+    /// Notes why what is to be on a node cannot be declared to it, until [`Self::note_issued`]. Noted again, it changes
+    /// nothing and records nothing.
+    pub async fn note_undeclared(&self, node: &NodeName, reason: &str) -> Result<(), Error> {
+        let mut transaction = self.begin().await?;
+        let news = nodes::set_undeclared(&mut transaction, node, reason).await;
+        let news = news.map_err(|error| self.failed(error))?;
+        self.tell_undeclared(transaction, node, news, reason.to_owned()).await
+    }
+
+    async fn tell_undeclared(
+        &self,
+        transaction: Transaction,
+        node: &NodeName,
+        news: bool,
+        reason: String,
+    ) -> Result<(), Error> {
+        let change = news.then(|| Change::Undeclared { node: node.clone(), reason });
+        let now = self.now();
+        self.finish(transaction, now, change).await.map(drop)
     }
 
     pub(crate) fn no_such_node(node: &NodeName) -> Error {

@@ -26,6 +26,10 @@ pub(crate) enum Change {
         failed: BTreeMap<String, String>,
         refused: String,
     },
+    Undeclared {
+        node: NodeName,
+        reason: String,
+    },
     DriftFound {
         node: NodeName,
         resource: ResourceId,

@@ -12,7 +12,7 @@ pub enum InstanceState {
     Pending,
     /// The node reported all of it.
     Applied,
-    /// The node reported that part of it failed, or that it refused the declaration.
+    /// The node reported that part of it failed or that it refused the declaration, or none could be issued that carries it.
     Failed,
     /// To be taken away; the node has not reported that yet.
     Removing,
@@ -34,7 +34,11 @@ pub(crate) fn instance_state(
     reported: Option<Position>,
     failed: &BTreeMap<String, String>,
     refused: &str,
+    undeclared: &str,
 ) -> (InstanceState, BTreeMap<String, String>) {
+    if assignment.position.is_none() && !undeclared.is_empty() {
+        return (InstanceState::Failed, [("declaration".to_owned(), undeclared.to_owned())].into());
+    }
     let spoken_of = matches!((assignment.position, reported), (Some(told), Some(said)) if said >= told);
     if !spoken_of {
         let state = if assignment.leaving { InstanceState::Removing } else { InstanceState::Pending };
@@ -72,7 +76,7 @@ mod tests {
             |position: Option<Position>, reported: Option<Position>, failed: &[(&str, &str)], refused| {
                 let failed = failed.iter().map(|(id, why)| ((*id).to_owned(), (*why).to_owned())).collect();
                 let assignment = Assignment { position, leaving: false };
-                instance_state(&"hello".parse().unwrap(), &assignment, reported, &failed, refused).0
+                instance_state(&"hello".parse().unwrap(), &assignment, reported, &failed, refused, "").0
             };
         assert_eq!(state(None, Some(at(5)), &[], ""), InstanceState::Pending);
         assert_eq!(state(Some(at(5)), Some(at(4)), &[], ""), InstanceState::Pending);
@@ -85,5 +89,16 @@ mod tests {
             "another's"
         );
         assert_eq!(state(Some(at(5)), Some(at(6)), &[], "older"), InstanceState::Failed);
+    }
+    #[test]
+    fn what_cannot_be_declared_failed_until_a_declaration_carries_it() {
+        let of = |position| {
+            let assignment = Assignment { position, leaving: false };
+            let none = BTreeMap::new();
+            instance_state(&"hello".parse().unwrap(), &assignment, Some(at(4)), &none, "", "too large")
+        };
+        let why = [("declaration".to_owned(), "too large".to_owned())].into();
+        assert_eq!(of(None), (InstanceState::Failed, why));
+        assert_eq!(of(Some(at(4))).0, InstanceState::Applied, "an earlier declaration carries it");
     }
 }

@@ -22,6 +22,8 @@ pub(crate) struct StoredNode {
     pub carried: Vec<u16>,
     pub accepted: Option<Position>,
     pub held: Held,
+    /// Why what was decided about it could not be declared; empty where nothing is in the way.
+    pub undeclared: String,
 }
 
 /// How a node is heard, as its row has it.
@@ -43,7 +45,7 @@ pub(crate) struct HeardNode {
 
 const NODE: &str =
     "SELECT name, labels, joined, state, last_heard_ms, host_version, facts, carried, accepted, report_count,
-    reported, applied, failed, refused, drift_count, drift_open FROM nodes";
+    reported, applied, failed, refused, drift_count, drift_open, undeclared FROM nodes";
 
 /// Every node, by name.
 pub(crate) async fn all(db: &mut PgConnection) -> Result<Vec<StoredNode>, sqlx::Error> {
@@ -112,6 +114,16 @@ pub(crate) async fn set_state(
     Ok(())
 }
 
+/// Keeps why what was decided about a node could not be declared; empty: nothing is in the way. False where that was known.
+pub(crate) async fn set_undeclared(
+    db: &mut PgConnection,
+    name: &NodeName,
+    reason: &str,
+) -> Result<bool, sqlx::Error> {
+    let statement = "UPDATE nodes SET undeclared = $2 WHERE name = $1 AND undeclared <> $2";
+    Ok(query(statement).bind(name.as_str()).bind(reason).execute(db).await?.rows_affected() > 0)
+}
+
 /// Keeps what a report said.
 pub(crate) async fn save_report(
     db: &mut PgConnection,
@@ -173,7 +185,7 @@ pub(crate) async fn join(
         "INSERT INTO nodes (name, labels, joined, host_version) VALUES ($1, $2, true, $3)
          ON CONFLICT (name) DO UPDATE SET labels = $2, joined = true, host_version = $3, state = 'joining',
              last_heard_ms = NULL, accepted = NULL, report_count = NULL, reported = NULL, applied = '{}', failed = '{}',
-             refused = '', drift_count = 0, drift_open = '{}'",
+             refused = '', drift_count = 0, drift_open = '{}', undeclared = ''",
     )
     .bind(name.as_str())
     .bind(Json(labels))
@@ -248,6 +260,7 @@ fn node(row: &PgRow) -> Result<StoredNode, sqlx::Error> {
         joined,
         host_version: row.try_get("host_version")?,
         facts: row.try_get::<Option<Json<Facts>>, _>("facts")?.map(|Json(facts)| facts),
+        undeclared: row.try_get("undeclared")?,
         carried: carried.into_iter().filter_map(|port| u16::try_from(port).ok()).collect(),
         accepted: position("accepted")?,
         held: Held {

@@ -140,6 +140,33 @@ async fn a_declaration_carries_what_was_decided_before_it_and_nothing_later() {
 }
 
 #[tokio::test]
+async fn what_cannot_be_declared_is_told_once_and_seen_until_it_is_declared() {
+    let mesh = Mesh::two_nodes().await;
+    mesh.apply(&hello("x")).await;
+    for _ in 0..2 {
+        mesh.inventory.note_undeclared(&node("node-1"), "it is too large").await.unwrap();
+    }
+    let seen = mesh.inventory.node(&admin(), &node("node-1")).await.unwrap();
+    assert_eq!(seen.refused.as_deref(), Some("it is too large"));
+    let module = mesh.inventory.module(&admin(), &name()).await.unwrap();
+    assert_eq!(module.instances[0].state, InstanceState::Failed);
+    assert_eq!(module.instances[0].failed["declaration"], "it is too large");
+    assert_eq!(module.instances[1].state, InstanceState::Pending, "the other node is told");
+    for sequence in [2, 3] {
+        mesh.issue("node-1", sequence).await;
+    }
+    assert_eq!(mesh.inventory.node(&admin(), &node("node-1")).await.unwrap().refused, None);
+    assert_eq!(mesh.states().await[0].1, InstanceState::Pending);
+    assert_eq!(
+        mesh.events().await[1..],
+        [
+            "what is to be on node-1 cannot be declared: it is too large",
+            "what is to be on node-1 can be declared again"
+        ]
+    );
+}
+
+#[tokio::test]
 async fn an_instance_is_pending_then_applied_then_removing_then_gone() {
     let mesh = Mesh::two_nodes().await;
     mesh.apply(&hello("x")).await;

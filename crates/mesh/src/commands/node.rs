@@ -119,7 +119,7 @@ fn show(node: &NodeView, format: Format) -> anyhow::Result<()> {
     }
     table(std::slice::from_ref(node));
     if let Some(refused) = &node.refused {
-        output::line(&format!("\nIt refused its declaration: {}", output::printable(refused)));
+        output::line(&format!("\nIts declaration was refused: {}", output::printable(refused)));
     }
     if let Some(facts) = &node.facts {
         output::line("");
