@@ -11,6 +11,7 @@ mod accounts;
 mod behind;
 mod complaints;
 mod downlink;
+mod fold;
 mod listening;
 mod outbox;
 mod statement;

@@ -19,13 +19,11 @@ pub use disk::{Disk, Folder};
 use journal::Chain;
 pub use lock::{Held, Lock};
 use mesh_ids::{Digest, Position, ResourceId};
-use mesh_wire::{Drift, Resource};
+use mesh_wire::{Drift, MAX_DRIFT, Resource};
 pub use record::{Entry, Origin, Record, position_in};
 
 use crate::failure::{During as _, Failure};
 
-/// How many drifts are kept for reports that cannot be delivered; beyond that the oldest go.
-const MOST_DRIFT: usize = 512;
 /// A journal is not replaced by its snapshot while it is smaller than this.
 const SMALL: usize = 256 * 1024;
 
@@ -327,7 +325,7 @@ impl Memory {
             Some(known) => *known = drift,
             None => self.drift.push_back(drift),
         }
-        while self.drift.len() > MOST_DRIFT {
+        while self.drift.len() > MAX_DRIFT {
             self.drift.pop_front();
         }
     }

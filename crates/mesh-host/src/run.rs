@@ -23,7 +23,7 @@ use crate::{
     host::{Host, Taken},
     machine::{Machine, facts, watch::FileWatch},
     paths::Paths,
-    report::{FromLink, HostEnd, LinkState},
+    report::{self, FromLink, HostEnd, LinkState},
     status::Status,
     uplink::Uplink,
 };
@@ -64,6 +64,7 @@ pub async fn run(
         watch,
         boot_id: facts::boot_id(),
         trouble: String::new(),
+        has_more: false,
         said: None,
         shown: None,
         facts: Facts::default(),
@@ -118,6 +119,8 @@ struct Daemon {
     boot_id: String,
     /// Why nothing is applied at all.
     trouble: String,
+    /// Whether the last report had no room for all drift.
+    has_more: bool,
     /// The last report, without its number.
     said: Option<Report>,
     /// The last status.
@@ -185,6 +188,8 @@ impl Daemon {
             FromLink::Confirmed(report) => {
                 if let Err(why) = self.host.confirmed(&report).await {
                     self.suffer(&why);
+                } else if self.has_more {
+                    self.tell().await;
                 }
             }
             FromLink::State(state) => self.state = state,
@@ -231,6 +236,7 @@ impl Daemon {
             report.refused.clone_from(&self.trouble);
         }
         report.facts = Some(self.facts.clone());
+        self.has_more = report::fit(&mut report);
         if self.said.as_ref() == Some(&report) {
             return;
         }

@@ -16,6 +16,11 @@ pub const KEY_ALIVE: &str = "alive";
 /// The message header that carries the node's signature over the body: standard base64 of 64 bytes.
 pub const SIGNATURE_HEADER: &str = "sig";
 
+/// The largest statement that is made or read. No declaration is larger, and a report names every resource of one once.
+pub const MAX_STATEMENT_BYTES: usize = 4 * 1024 * 1024;
+/// How many drifts a report carries at most, and how many a node keeps.
+pub const MAX_DRIFT: usize = 512;
+
 /// A node saying nothing except that it is there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Alive {

@@ -7,11 +7,8 @@ use mesh_ids::NodeName;
 use mesh_link::Delivery;
 use mesh_link::names::node_of_account;
 use mesh_seal::{Purpose, Signature, VerifyingKey};
-use mesh_wire::{Alive, Report};
+use mesh_wire::{Alive, MAX_STATEMENT_BYTES, Report};
 use serde::de::DeserializeOwned;
-
-/// The largest statement that is read: a report of a thousand resources and their failures is a tenth of it.
-const MAX_STATEMENT_BYTES: usize = 1 << 20;
 
 /// Why a message is no statement of a node.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

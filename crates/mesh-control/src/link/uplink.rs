@@ -14,6 +14,7 @@ use mesh_wire::{Alive, Enrol, EnrolRequest, Report};
 use super::accounts::Accounts;
 use super::behind::Judgement;
 use super::complaints::Counts;
+use super::fold::fold;
 use super::listening::Listening;
 use super::outbox::Outbox;
 use super::statement::{self, NotStated, Statement};
@@ -21,7 +22,8 @@ use super::{Directory, StatementSink, Unavailable};
 
 /// Heartbeats written at once: one statement to the store for all of them.
 const ALIVE_BATCH: usize = 512;
-const REPORT_BATCH: usize = 32;
+/// Reports that are folded together and written one a node.
+const REPORT_BATCH: usize = 64;
 const REQUEST_BATCH: usize = 8;
 /// How long until an owner that could not write is asked again.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -68,14 +70,17 @@ impl<D: Directory, S: StatementSink> Uplink<D, S> {
         }
     }
 
-    /// Takes reports until the connection fails. One is acknowledged only once it is written.
+    /// Takes reports until the connection fails. They are acknowledged only once what they say is written.
     pub(super) async fn take_reports(&self, connection: &Connection) -> Result<Infallible, LinkError> {
         let mut queue = consume(connection, REPORT_QUEUE, REPORT_BATCH).await?;
         let mut keys = Keys::new();
         loop {
             let batch = next_batch(&mut queue, REPORT_BATCH).await?;
+            let mut reports = Vec::new();
             for delivery in &batch {
-                let Some(report) = self.heard::<Report>(delivery, &mut keys).await else { continue };
+                reports.extend(self.heard::<Report>(delivery, &mut keys).await);
+            }
+            for report in fold(reports) {
                 while let Err(error) = self.sink.report(report.clone()).await {
                     self.complain("a report", &error);
                     tokio::time::sleep(AGAIN).await;

@@ -245,6 +245,9 @@ async fn what_nodes_say_reaches_its_owner_and_what_others_say_does_not() {
     mesh.contexts.with(|state| state.down_for = 2);
     let report = r#"{"node":"node-1","refused":"first"}"#;
     state(&connection, "node-1", "report", report, &key_of(&one)).await;
+    // Two that wait together would be written as one.
+    wait_for("the first to be tried", DEADLINE, async || mesh.contexts.with(|state| state.down_for < 2))
+        .await;
     state(&connection, "node-1", "report", r#"{"node":"node-1","refused":"second"}"#, &key_of(&one)).await;
     let told =
         || mesh.contexts.with(|state| state.reports.iter().map(|r| r.refused.clone()).collect::<Vec<_>>());

@@ -317,7 +317,7 @@ fn drift_that_is_being_repaired_is_not_forgotten_when_it_was_delivered() {
 fn undelivered_drift_is_bounded() {
     let mut ledger = open(&FakeDisk::default());
     ledger.write((1..=2000).map(|n| drift(n, Some(1)))).expect("written");
-    assert_eq!(ledger.memory().drift.len(), MOST_DRIFT);
+    assert_eq!(ledger.memory().drift.len(), MAX_DRIFT);
     assert_eq!(ledger.memory().drift.back().map(|drift| drift.number), Some(2000));
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use mesh_ids::{NodeName, Position, ResourceId, Timestamp};
-use mesh_wire::Report;
+use mesh_wire::{MAX_DRIFT, Report};
 
 use super::Change;
 
@@ -67,13 +67,17 @@ pub(crate) fn weigh(node: &NodeName, mut held: Held, report: &Report) -> Weighed
             refused: report.refused.clone(),
         });
     }
-    let mut drift: Vec<_> = report.drift.iter().collect();
+    // No node keeps more, and the store counts no further: the rest is not a host's.
+    let mut drift: Vec<_> = report.drift.iter().filter(|drift| i64::try_from(drift.number).is_ok()).collect();
     drift.sort_by_key(|drift| drift.number);
-    for drift in drift {
+    for drift in drift.into_iter().take(MAX_DRIFT) {
         let is_new = drift.number > held.drift;
         if is_new {
             held.drift = drift.number;
             held.open.insert(drift.number, OpenDrift { resource: drift.resource.clone() });
+            if held.open.len() > MAX_DRIFT {
+                held.open.pop_first();
+            }
             changes.push(Change::DriftFound {
                 node: node.clone(),
                 resource: drift.resource.clone(),
@@ -136,6 +140,17 @@ mod tests {
             Weighed::News(held, changes) => (*held, words(&changes)),
             Weighed::OlderNews => panic!("older news"),
         }
+    }
+
+    #[test]
+    fn a_node_that_invents_drift_is_heard_so_far_and_no_further() {
+        let invented = |from: u64| (from..from + 2000).map(|number| drift(number, None)).collect::<Vec<_>>();
+        let (held, said) = news(Held::default(), &report(1, invented(1)));
+        assert_eq!((held.open.len(), said.len()), (MAX_DRIFT, MAX_DRIFT));
+        let (held, said) = news(held, &report(2, invented(10_000)));
+        assert_eq!((held.open.len(), said.len()), (MAX_DRIFT, MAX_DRIFT));
+        let (_, said) = news(held, &report(3, vec![drift(u64::MAX, None), drift(u64::MAX, None)]));
+        assert_eq!(said, Vec::<String>::new());
     }
 
     #[test]
