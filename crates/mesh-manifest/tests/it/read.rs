@@ -133,3 +133,24 @@ fn the_json_form_is_checked_as_well() {
     json["fle"] = 1.into();
     assert!(Manifest::from_json(&json).unwrap_err().reason.contains("did you mean `file`?"));
 }
+
+/// Every id is compared with every other for a suggestion, so that their length has to be bounded first.
+#[test]
+fn ids_that_are_too_long_are_refused_before_they_are_compared() {
+    let files: Vec<String> =
+        (0..998).map(|number| format!("[[file]]\npath='/etc/{number}'\ncontent=''\n")).collect();
+    let long = "q".repeat(1_000_000);
+    let complaint =
+        complaint(&format!("{}[[file]]\npath='/etc/x'\ncontent=''\nafter=['file:{long}']\n", files.concat()));
+    assert!(complaint.contains("with the module's name is no id: expected at most 512 bytes"), "{complaint}");
+    assert!(complaint.contains("(1000005 bytes)") && complaint.len() < 400, "{complaint}");
+
+    let files: Vec<String> = (0..300)
+        .map(|number| format!("[[file]]\npath='/{}{number}'\ncontent=''\n", "p".repeat(3000)))
+        .collect();
+    let complaint = self::complaint(&files.concat());
+    assert!(
+        complaint.starts_with("4:1: ") && complaint.contains("is no id: expected at most 512"),
+        "{complaint}"
+    );
+}
