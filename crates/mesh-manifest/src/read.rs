@@ -40,7 +40,7 @@ impl Manifest {
         })?;
         let placed = |problem: Problem| at(offset_of(text, &problem.at).unwrap_or(0), problem.reason);
         manifest.inline(&mut load).map_err(placed)?;
-        manifest.check().map_err(placed)?;
+        manifest.check().and_then(|()| manifest.admit()).map_err(placed)?;
         Ok(manifest)
     }
 
