@@ -20,7 +20,7 @@ use crate::{
     entries::{ContainerEntry, FileEntry, UnitEntry},
     module::engine_name,
     place::{Key, Problem},
-    read::closest,
+    read::{closest, quoted},
 };
 
 /// From the image an entry names to the image by content; the error says what was expected.
@@ -60,7 +60,23 @@ pub(crate) fn accept_any_carried(image: &str) -> Result<ImageRef, String> {
 pub(crate) fn resources(manifest: &Manifest, images: Images<'_>) -> Result<Vec<Resource>, Problem> {
     let mut drafts = drafts(manifest, images)?;
     let mut known: BTreeMap<String, usize> = BTreeMap::new();
+    let full = |local: &str, at: &[Key]| -> Result<ResourceId, Problem> {
+        format!("{}/{local}", manifest.name).parse().map_err(|_| {
+            let reason = format!(
+                "{} with the module's name is no id: expected at most 512 bytes without control characters, neither first \
+                 nor last a space",
+                quoted(local)
+            );
+            Problem::new(at.to_vec(), reason)
+        })
+    };
     for (index, draft) in drafts.iter().enumerate() {
+        // Before anything is done with them: whoever sends a manifest decides how long they are.
+        full(&draft.id, &draft.at)?;
+        for (list, ids) in [("after", &draft.after), ("restart_on", &draft.restart_on)] {
+            let at = [draft.at[0], draft.at[1], Key::Name(list)];
+            ids.iter().try_for_each(|id| full(id, &at).map(drop))?;
+        }
         draft.spec.check().map_err(|reason| Problem::new(draft.at, reason))?;
         if known.insert(draft.id.clone(), index).is_some() {
             return Err(Problem::new(draft.at, format!("{} stands in the module twice", draft.id)));
@@ -71,14 +87,6 @@ pub(crate) fn resources(manifest: &Manifest, images: Images<'_>) -> Result<Vec<R
         let implied = implied(draft, &known, manifest);
         draft.after.extend(implied);
     }
-    let full = |local: &str, at: &[Key]| -> Result<ResourceId, Problem> {
-        format!("{}/{local}", manifest.name).parse().map_err(|_| {
-            Problem::new(
-                at.to_vec(),
-                format!("the id {local:?} is longer than 512 bytes with the module's name"),
-            )
-        })
-    };
     let mut resources = Vec::with_capacity(drafts.len());
     for draft in in_order(drafts, &known)? {
         let refer = |ids: &[String]| ids.iter().map(|id| full(id, &draft.at)).collect::<Result<Vec<_>, _>>();
@@ -241,7 +249,7 @@ fn known_name<'a>(
     }
     let hint =
         closest(name, known).map_or_else(String::new, |candidate| format!("; did you mean {candidate:?}?"));
-    Err(format!("the module has no [[{kind}]] called {name:?}{hint}"))
+    Err(format!("the module has no [[{kind}]] called {}{hint}", quoted(name)))
 }
 
 /// Two containers of one module cannot bind the same port of the same node.
@@ -320,19 +328,29 @@ fn in_order(drafts: Vec<Draft>, known: &BTreeMap<String, usize>) -> Result<Vec<D
         }
         waits.push(wait);
     }
+    let mut waited_for_by: Vec<Vec<usize>> = vec![Vec::new(); waits.len()];
+    for (index, wait) in waits.iter().enumerate() {
+        for on in wait {
+            waited_for_by[*on].push(index);
+        }
+    }
+    let mut left: Vec<usize> = waits.iter().map(BTreeSet::len).collect();
+    let mut ready: BTreeSet<usize> = (0..left.len()).filter(|index| left[*index] == 0).collect();
     let mut slots: Vec<Option<Draft>> = drafts.into_iter().map(Some).collect();
-    let mut done = vec![false; slots.len()];
     let mut ordered = Vec::with_capacity(slots.len());
-    while ordered.len() < slots.len() {
-        let next = (0..slots.len()).find(|at| !done[*at] && waits[*at].iter().all(|wait| done[*wait]));
-        let Some(next) = next else {
-            let waiting: Vec<&Draft> = slots.iter().flatten().collect();
-            let names: Vec<&str> = waiting.iter().map(|draft| draft.id.as_str()).take(10).collect();
-            let at = waiting.first().map_or_else(Vec::new, |draft| draft.at.to_vec());
-            return Err(Problem::new(at, format!("these wait for each other: {}", names.join(", "))));
-        };
-        done[next] = true;
+    while let Some(next) = ready.pop_first() {
         ordered.extend(slots[next].take());
+        for index in &waited_for_by[next] {
+            left[*index] -= 1;
+            if left[*index] == 0 {
+                ready.insert(*index);
+            }
+        }
+    }
+    let waiting: Vec<&Draft> = slots.iter().flatten().collect();
+    if let Some(first) = waiting.first() {
+        let names: Vec<&str> = waiting.iter().map(|draft| draft.id.as_str()).take(10).collect();
+        return Err(Problem::new(first.at, format!("these wait for each other: {}", names.join(", "))));
     }
     Ok(ordered)
 }

@@ -4,6 +4,7 @@
 //! of a manifest is handed the files it names by its caller), decides no placement and knows no node.
 //! The CLI reads manifests with it, inventory keeps and declares them.
 
+mod admit;
 mod build;
 mod catalogue;
 mod entries;

@@ -63,6 +63,7 @@ impl Manifest {
         let manifest: Self = serde_json::from_value(json.clone())
             .map_err(|error| Problem::new([], crate::read::with_suggestion(&error.to_string())))?;
         manifest.check()?;
+        manifest.admit()?;
         Ok(manifest)
     }
 

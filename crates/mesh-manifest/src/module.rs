@@ -6,7 +6,7 @@ use mesh_wire::Resource;
 use crate::{
     Catalogue, Manifest, build,
     place::{Key, Problem},
-    read::closest,
+    read::{closest, quoted},
 };
 
 /// A manifest that was checked and whose images are given by content. The same for every node.
@@ -32,9 +32,9 @@ impl Module {
                 return Err(Problem::new(
                     [Key::Name("container"), Key::Index(index), Key::Name("image")],
                     format!(
-                        "the mesh carries no image {:?}: expected one of {}, or an image by content, \
+                        "the mesh carries no image {}: expected one of {}, or an image by content, \
                          NAME@sha256:DIGEST{hint}",
-                        container.image,
+                        quoted(&container.image),
                         known.join(", "),
                     ),
                 ));

@@ -40,7 +40,7 @@ impl Manifest {
         })?;
         let placed = |problem: Problem| at(offset_of(text, &problem.at).unwrap_or(0), problem.reason);
         manifest.inline(&mut load).map_err(placed)?;
-        manifest.check().map_err(placed)?;
+        manifest.check().and_then(|()| manifest.admit()).map_err(placed)?;
         Ok(manifest)
     }
 
@@ -103,11 +103,65 @@ pub(crate) fn with_suggestion(message: &str) -> String {
     }
 }
 
-/// The candidate nearest to what was given, if one is near enough to be meant.
+/// The longest name that anything is suggested for, or that is suggested, in bytes.
+const LONGEST_SUGGESTED: usize = 200;
+/// How many names are looked at for a suggestion.
+const MOST_SUGGESTED: usize = 300;
+/// How many pairs of bytes are compared for a suggestion; the names after that are not looked at.
+const MOST_COMPARED: usize = 1_000_000;
+
+/// The candidate nearest to what was given, if one is near enough to be meant. Only names that a person would write are
+/// compared, and only so many: whoever sends a manifest decides how long and how many they are.
 pub(crate) fn closest<'a>(given: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let mut left = MOST_COMPARED;
     candidates
-        .map(|candidate| (strsim::damerau_levenshtein(given, candidate), candidate))
+        .take(MOST_SUGGESTED)
+        .filter(|candidate| candidate.len().max(given.len()) <= LONGEST_SUGGESTED)
+        .map_while(|candidate| {
+            left = left.checked_sub(given.len() * candidate.len())?;
+            Some((strsim::damerau_levenshtein(given, candidate), candidate))
+        })
         .filter(|(distance, candidate)| *distance <= (candidate.len().max(given.len()) / 3).max(1))
         .min()
         .map(|(_, candidate)| candidate)
+}
+
+/// A name as a complaint quotes it: no longer than a person reads.
+pub(crate) fn quoted(name: &str) -> String {
+    const MOST: usize = 100;
+    match name.char_indices().nth(MOST) {
+        Some((end, _)) => format!("{:?}… ({} bytes)", &name[..end], name.len()),
+        None => format!("{name:?}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn only_names_that_a_person_writes_are_compared_and_only_so_many() {
+        let near = "file:/etc/hello";
+        assert_eq!(closest("file:/etc/helo", [near].into_iter()), Some(near));
+        let (long, longer) = ("q".repeat(201), "q".repeat(202));
+        assert_eq!(closest(&long, [longer.as_str()].into_iter()), None);
+        assert_eq!(closest(&long, [&longer[..200]].into_iter()), None);
+        let asked = Cell::new(0);
+        let counted = |name: String, times: usize| {
+            asked.set(0);
+            let names = vec![name.as_str(); times];
+            closest(&name, names.into_iter().inspect(|_| asked.set(asked.get() + 1))).map(str::len);
+            asked.get()
+        };
+        assert_eq!(counted("a".repeat(10), 1000), 300);
+        assert_eq!(counted("a".repeat(200), 1000), 26, "25 of them are compared");
+    }
+
+    #[test]
+    fn a_long_name_is_quoted_by_how_it_begins() {
+        assert_eq!(quoted("a\n"), "\"a\\n\"");
+        assert_eq!(quoted(&"é".repeat(101)), format!("{:?}… (202 bytes)", "é".repeat(100)));
+    }
 }

@@ -35,7 +35,7 @@ pub(crate) fn with(error: &anyhow::Error) -> ExitCode {
             text = format!("{text}: {cause}");
         }
     }
-    output::remark(&format!("mesh: {}", output::printable(&text)));
+    output::remark(&format!("mesh: {}", output::printable(&text.replace('\n', " "))));
     ExitCode::from(error.chain().find_map(|cause| cause.downcast_ref::<Error>()).map_or(FAILED, code))
 }
 

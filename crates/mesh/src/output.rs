@@ -62,10 +62,25 @@ pub(crate) fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>
     }
 }
 
-/// Text that came from a node, without what a terminal would obey.
+/// Text that somebody else stated, on one line: what a terminal would obey, what would begin another line and what would
+/// turn the order of the characters around is written out, so that nobody can make it look like something else.
 pub(crate) fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() && c != '\n' { '\u{fffd}' } else { c }).collect()
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' | '\r' | '\t' => shown.extend(c.escape_default()),
+            c if c.is_control() || REORDERS.contains(&c) => shown.extend(c.escape_unicode()),
+            c => shown.push(c),
+        }
+    }
+    shown
 }
+
+/// The marks of bidirectional text, and the two characters that part lines besides the control characters.
+const REORDERS: &[char] = &[
+    '\u{61c}', '\u{200e}', '\u{200f}', '\u{2028}', '\u{2029}', '\u{202a}', '\u{202b}', '\u{202c}',
+    '\u{202d}', '\u{202e}', '\u{2066}', '\u{2067}', '\u{2068}', '\u{2069}',
+];
 
 /// A number of seconds as a person says it: `8s`, `3m 20s`, `2h 5m`, `9d 4h`.
 pub(crate) fn duration(seconds: u64) -> String {
@@ -101,6 +116,8 @@ mod tests {
 
     #[test]
     fn what_a_terminal_would_obey_is_not_printed() {
-        assert_eq!(printable("a\u{1b}[31mb\r"), "a\u{fffd}[31mb\u{fffd}");
+        assert_eq!(printable("a\u{1b}[31mb\r\nc\td\u{9b}"), "a\\u{1b}[31mb\\r\\nc\\td\\u{9b}");
+        assert_eq!(printable("\u{202e}a\u{2066}\u{200f}\u{2028}"), "\\u{202e}a\\u{2066}\\u{200f}\\u{2028}");
+        assert_eq!(printable("Größe “5 €” 日本 \\n"), "Größe “5 €” 日本 \\n");
     }
 }

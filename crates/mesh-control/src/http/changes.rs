@@ -23,7 +23,7 @@ pub(super) async fn plan(
     request: Result<Json<PlanRequest>, JsonRejection>,
 ) -> Result<Json<Plan>, Failure> {
     let plan = match request?.0.what {
-        Change::Apply { manifest } => api.inventory().plan_apply(&caller.0, read(&manifest)?).await?,
+        Change::Apply { manifest } => api.inventory().plan_apply(&caller.0, read(manifest).await?).await?,
         Change::Remove { module } => api.inventory().plan_removal(&caller.0, &module).await?,
     };
     Ok(Json(view::plan(plan)))
@@ -45,13 +45,16 @@ pub(super) async fn apply(
     let index = PlanIndex::from_text(index);
     let cursor = api.history().end().await?;
     let applied = match what {
-        Change::Apply { manifest } => api.inventory().apply(&caller.0, read(&manifest)?, &index).await?,
+        Change::Apply { manifest } => api.inventory().apply(&caller.0, read(manifest).await?, &index).await?,
         Change::Remove { module } => api.inventory().remove_module(&caller.0, &module, &index).await?,
     };
     Ok(Json(view::applied(applied, cursor)))
 }
 
-fn read(manifest: &serde_json::Value) -> Result<Manifest, Failure> {
-    Manifest::from_json(manifest)
+/// Reads and checks a manifest where it holds nobody else up: it may be of a thousand entries.
+async fn read(manifest: serde_json::Value) -> Result<Manifest, Failure> {
+    tokio::task::spawn_blocking(move || Manifest::from_json(&manifest))
+        .await
+        .map_err(|error| Failure::internal(&error))?
         .map_err(|problem| Failure::malformed(format!("the manifest is wrong: {problem}")))
 }

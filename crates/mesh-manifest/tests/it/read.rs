@@ -133,3 +133,67 @@ fn the_json_form_is_checked_as_well() {
     json["fle"] = 1.into();
     assert!(Manifest::from_json(&json).unwrap_err().reason.contains("did you mean `file`?"));
 }
+
+/// Every id is compared with every other for a suggestion, so that their length has to be bounded first.
+#[test]
+fn ids_that_are_too_long_are_refused_before_they_are_compared() {
+    let files: Vec<String> =
+        (0..998).map(|number| format!("[[file]]\npath='/etc/{number}'\ncontent=''\n")).collect();
+    let long = "q".repeat(1_000_000);
+    let complaint =
+        complaint(&format!("{}[[file]]\npath='/etc/x'\ncontent=''\nafter=['file:{long}']\n", files.concat()));
+    assert!(complaint.contains("with the module's name is no id: expected at most 512 bytes"), "{complaint}");
+    assert!(complaint.contains("(1000005 bytes)") && complaint.len() < 400, "{complaint}");
+
+    let files: Vec<String> = (0..300)
+        .map(|number| format!("[[file]]\npath='/{}{number}'\ncontent=''\n", "p".repeat(3000)))
+        .collect();
+    let complaint = self::complaint(&files.concat());
+    assert!(
+        complaint.starts_with("4:1: ") && complaint.contains("is no id: expected at most 512"),
+        "{complaint}"
+    );
+}
+
+#[test]
+fn what_every_machine_would_refuse_is_refused_with_its_place() {
+    let container = "[[container]]\nimage='mesh/hello'\n";
+    for (body, said) in [
+        (
+            "[[directory]]\npath='/srv/a'\n[[file]]\npath='/srv/a'\ncontent=''\n".to_owned(),
+            "6:1: the file cannot be at \"/srv/a\": a directory of this module is",
+        ),
+        (
+            "[[file]]\npath='/etc/systemd/system/a.service'\ncontent=''\n[[unit]]\nname='a.service'\ncontent='x'\n"
+                .to_owned(),
+            "7:1: the unit cannot be at \"/etc/systemd/system/a.service\": a file of this module is",
+        ),
+        (format!("{container}name=''\n"), "6:1: the container has no name"),
+        ("[[volume]]\nname=''\n".to_owned(), "5:1: the volume has no name"),
+        (
+            format!("{container}name='web'\nenvironment={{A=\"x\\u0000\"}}\n"),
+            "7:1: the variable \"A\" holds a NUL, which no environment can",
+        ),
+        (
+            "[[network]]\nname='n'\nsubnet='garbage'\n".to_owned(),
+            "6:1: \"garbage\" is not a subnet: expected one such as 10.90.0.0/24",
+        ),
+        ("[[network]]\nname='n'\nsubnet='10.0.0.0/33'\n".to_owned(), "6:1: \"10.0.0.0/33\" is not a subnet"),
+        ("[[network]]\nname='n'\nsubnet='10.0.0.1/24'\n".to_owned(), "6:1: \"10.0.0.1/24\" has bits beyond"),
+        (
+            "[[file]]\npath='/a'\ncontent=''\nowner=\"a\\nb\"\n".to_owned(),
+            "7:1: \"a\\nb\" is not the name of a user or a group",
+        ),
+        ("[[directory]]\npath='/a'\ngroup=''\n".to_owned(), "6:1: \"\" is not the name of a user or a group"),
+    ] {
+        let complaint = complaint(&body);
+        assert!(complaint.starts_with(said), "{complaint}\n{said}");
+    }
+    for subnet in ["10.90.0.0/24", "fd00::/64", "192.168.1.4/30", "10.0.0.1/32"] {
+        let read = read(&format!("[[network]]\nname='n'\nsubnet='{subnet}'\n"));
+        assert!(read.is_ok(), "{read:?}");
+    }
+    // One that only switches a unit whose file the module brings owns one path.
+    let body = "[[file]]\npath='/etc/systemd/system/a.service'\ncontent=''\n[[unit]]\nname='a.service'\nactive=true\n";
+    assert!(read(body).is_ok());
+}

@@ -5,6 +5,7 @@ use std::{
     io::{self, IsTerminal as _},
     path::Path,
     process::ExitCode,
+    time::Duration,
 };
 
 use anyhow::{Context as _, bail};
@@ -15,7 +16,7 @@ use mesh_client::{Client, Error};
 use mesh_ids::ModuleName;
 use mesh_manifest::Manifest;
 use serde_json::json;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::{
     cli::{ApplyArgs, ChangeOptions, PlanArgs},
@@ -163,7 +164,11 @@ const fn sign(action: StepAction) -> char {
     }
 }
 
-/// Waits until every node reported the module, or reported that part of it failed.
+/// How long to wait before the control plane is looked for again: at first, and at most.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(5));
+
+/// Waits until every node reported the module, or reported that part of it failed. The change is recorded by now and goes
+/// its way whoever watches: a control plane that does not answer for a while is waited for.
 async fn wait(
     client: &Client,
     applied: &Applied,
@@ -172,49 +177,120 @@ async fn wait(
     format: Format,
 ) -> anyhow::Result<Option<ModuleView>> {
     let deadline = Instant::now() + options.timeout;
-    let mut stream = client.watch("modules", Some(&applied.cursor)).await?;
-    let mut said = String::new();
+    let within = humantime::format_duration(options.timeout);
+    let declared =
+        format!("the change stays declared, `mesh module show {}` tells how far it is", applied.module);
+    let mut wait = Wait {
+        client,
+        applied,
+        removes,
+        format,
+        said: String::new(),
+        open: Vec::new(),
+        pause: PAUSE.0,
+        silent: None,
+    };
+    let mut told = false;
     loop {
-        let view = look(client, &applied.module).await?;
-        let open: Vec<String> = view
-            .iter()
-            .flat_map(|view| &view.instances)
-            .filter(|one| unsettled(one.state))
-            .map(|one| one.node.to_string())
-            .collect();
-        let settled = match &view {
-            None => removes,
-            Some(view) => !removes && open.is_empty() && !view.instances.is_empty(),
-        };
-        if settled {
-            return Ok(settle(view, &applied.module, format));
-        }
-        let now = format!("waiting for {}", open.join(", "));
-        if now != said && format == Format::Human && !open.is_empty() {
-            output::remark(&now);
-            said = now;
-        }
-        match timeout_at(deadline, stream.next()).await {
-            Ok(Ok(Some(_))) => {}
-            Ok(Ok(None) | Err(Error::Unreachable { .. })) => {
-                stream = client.watch("modules", Some(&applied.cursor)).await?;
+        match timeout_at(deadline, wait.follow()).await {
+            Ok(Ok(Seen::Settled(view))) => return Ok(settle(view, &applied.module, format)),
+            Ok(Ok(Seen::Ended)) => {}
+            Ok(Err(error)) if does_not_answer(&error) => {
+                if !told && format == Format::Human {
+                    output::remark(&format!(
+                        "the control plane does not answer; waiting for it, and {declared} (Ctrl-C ends the waiting only)"
+                    ));
+                    told = true;
+                }
+                wait.silent = Some(error);
             }
             Ok(Err(error)) => return Err(error.into()),
-            Err(_) => bail!(
-                "{} did not report within {}; the change stays declared, `mesh module show {}` tells how far it is",
-                open.join(", "),
-                humantime::format_duration(options.timeout),
-                applied.module
-            ),
+            Err(_) => break,
+        }
+        let pause = wait.pause;
+        wait.pause = (pause * 2).min(PAUSE.1);
+        if timeout_at(deadline, sleep(pause)).await.is_err() {
+            break;
+        }
+    }
+    if let Some(error) = wait.silent {
+        let why = format!("the control plane did not answer within {within}; {declared}");
+        return Err(anyhow::Error::new(error).context(why));
+    }
+    let whom = if wait.open.is_empty() { "the control plane".to_owned() } else { wait.open.join(", ") };
+    bail!("{whom} did not report within {within}; {declared}")
+}
+
+/// Whether waiting helps: nobody is there, or what is there lacks something for the moment.
+fn does_not_answer(error: &Error) -> bool {
+    match error {
+        Error::Unreachable { .. } => true,
+        Error::Refused(problem) => problem.code == ProblemCode::Unavailable,
+        _ => false,
+    }
+}
+
+/// What is waited for.
+struct Wait<'a> {
+    client: &'a Client,
+    applied: &'a Applied,
+    removes: bool,
+    format: Format,
+    /// What was said last of whom it waits for.
+    said: String,
+    /// The nodes waited for, as far as is known.
+    open: Vec<String>,
+    /// How long to wait before the next attempt.
+    pause: Duration,
+    /// Why the control plane did not answer the last time, if it did not.
+    silent: Option<Error>,
+}
+
+/// How following the module ended.
+enum Seen {
+    /// Nothing is waited for any more.
+    Settled(Option<ModuleView>),
+    /// The control plane ended the stream.
+    Ended,
+}
+
+impl Wait<'_> {
+    /// Looks at the module again whenever something of it changes.
+    async fn follow(&mut self) -> Result<Seen, Error> {
+        let mut stream = self.client.watch("modules", Some(&self.applied.cursor)).await?;
+        loop {
+            let view = look(self.client, &self.applied.module).await?;
+            (self.pause, self.silent) = (PAUSE.0, None);
+            self.open = view
+                .iter()
+                .flat_map(|view| &view.instances)
+                .filter(|one| unsettled(one.state))
+                .map(|one| one.node.to_string())
+                .collect();
+            let settled = match &view {
+                None => self.removes,
+                Some(view) => !self.removes && self.open.is_empty() && !view.instances.is_empty(),
+            };
+            if settled {
+                return Ok(Seen::Settled(view));
+            }
+            let now = format!("waiting for {}", self.open.join(", "));
+            if now != self.said && self.format == Format::Human && !self.open.is_empty() {
+                output::remark(&now);
+                self.said = now;
+            }
+            if stream.next().await?.is_none() {
+                return Ok(Seen::Ended);
+            }
         }
     }
 }
 
-async fn look(client: &Client, module: &ModuleName) -> anyhow::Result<Option<ModuleView>> {
+async fn look(client: &Client, module: &ModuleName) -> Result<Option<ModuleView>, Error> {
     match client.module(module).await {
         Ok(view) => Ok(Some(view)),
         Err(Error::Refused(problem)) if problem.code == ProblemCode::NotFound => Ok(None),
-        Err(error) => Err(error.into()),
+        Err(error) => Err(error),
     }
 }
 

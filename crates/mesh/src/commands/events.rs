@@ -65,8 +65,9 @@ fn print(event: &EventView, format: Format) -> anyhow::Result<()> {
     match format {
         Format::Json => output::json_line(event),
         Format::Human => {
-            let summary = output::printable(&event.summary).replace('\n', " ");
-            output::line(&format!("{}  {:<18}  {summary}", event.at, event.event));
+            let [at, kind, summary] =
+                [&event.at, &event.event, &event.summary].map(|text| output::printable(text));
+            output::line(&format!("{at}  {kind:<18}  {summary}"));
             Ok(())
         }
     }

@@ -69,7 +69,7 @@ pub(super) fn state(state: InstanceState) -> &'static str {
 }
 
 fn show(module: &ModuleView) {
-    output::line(&format!("{} {}\n", module.name, module.version));
+    output::line(&format!("{} {}\n", module.name, output::printable(&module.version)));
     output::table(
         &["NODE", "STATE", "WHY"],
         module.instances.iter().map(|instance| {

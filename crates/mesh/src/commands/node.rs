@@ -27,11 +27,12 @@ pub(super) async fn run(client: &Client, command: NodeCommand, format: Format) -
             match format {
                 Format::Json => output::json(&invitation)?,
                 Format::Human => {
-                    output::line(&invitation.token);
+                    output::line(&output::printable(&invitation.token));
                     output::remark(&format!(
                         "\nUntil {} one machine can become {} with this token. On that machine run\n\n  mesh-host join\n\n\
                          and paste the token when asked. Whoever has the token can join: treat it as a password.",
-                        invitation.expires, invitation.node
+                        output::printable(&invitation.expires),
+                        invitation.node
                     ));
                 }
             }

@@ -24,7 +24,7 @@ pub(super) async fn run(client: &Client, format: Format) -> anyhow::Result<ExitC
         version.mesh,
         nodes.len(),
         modules.len(),
-        version.version
+        output::printable(&version.version)
     ));
     node::table(&nodes);
     if !modules.is_empty() {

@@ -15,7 +15,11 @@ pub(super) async fn run(client: &Client, format: Format) -> anyhow::Result<ExitC
         Format::Json => output::json(&json!({"mesh": OWN, "control": control.version, "id": control.mesh}))?,
         Format::Human => {
             output::line(&format!("mesh {OWN}"));
-            output::line(&format!("mesh-control {} of mesh {}", control.version, control.mesh));
+            output::line(&format!(
+                "mesh-control {} of mesh {}",
+                output::printable(&control.version),
+                control.mesh
+            ));
         }
     }
     Ok(ExitCode::SUCCESS)

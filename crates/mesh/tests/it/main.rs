@@ -5,3 +5,4 @@
 mod played;
 mod recover;
 mod remove;
+mod wait;

@@ -1,7 +1,7 @@
 //! An interface that answers each request as told, over real TLS, and the program run against it.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, VecDeque},
     process::Output,
     sync::{Arc, Mutex},
 };
@@ -15,8 +15,14 @@ use tokio::{
 };
 use tokio_rustls::TlsAcceptor;
 
-/// Status and body by request, as in `GET /v1/nodes`.
+/// Status and body by request, as in `GET /v1/nodes`. The status [`HANGS_UP`] is no answer.
 pub(crate) type Answers = BTreeMap<&'static str, (u16, String)>;
+
+/// Instead of a status: the connection ends without an answer.
+pub(crate) const HANGS_UP: u16 = 0;
+
+/// What is answered first, in turn, before what is always answered.
+type Turns = Mutex<BTreeMap<&'static str, VecDeque<(u16, String)>>>;
 
 /// An interface, and the folder of the person who speaks to it.
 pub(crate) struct Played {
@@ -33,12 +39,21 @@ pub(crate) struct Ended {
 
 impl Played {
     pub(crate) async fn start(answers: Answers) -> Self {
+        Self::start_in_turn([], answers).await
+    }
+
+    pub(crate) async fn start_in_turn<const N: usize>(
+        first: [(&'static str, Vec<(u16, String)>); N],
+        answers: Answers,
+    ) -> Self {
+        let turns = first.into_iter().map(|(request, turns)| (request, turns.into())).collect();
+        let answers = Arc::new((Turns::new(turns), answers));
         let authority = Authority::new();
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let asked = Arc::new(Mutex::new(Vec::new()));
         let acceptor = acceptor(&authority);
-        tokio::spawn(serve(listener, acceptor, Arc::new(answers), Arc::clone(&asked)));
+        tokio::spawn(serve(listener, acceptor, answers, Arc::clone(&asked)));
         let folder = tempfile::tempdir().unwrap();
         let contexts = folder.path().join("mesh/contexts");
         std::fs::create_dir_all(&contexts).unwrap();
@@ -83,7 +98,7 @@ fn acceptor(authority: &Authority) -> TlsAcceptor {
 async fn serve(
     listener: TcpListener,
     acceptor: TlsAcceptor,
-    answers: Arc<Answers>,
+    answers: Arc<(Turns, Answers)>,
     asked: Arc<Mutex<Vec<String>>>,
 ) {
     while let Ok((stream, _)) = listener.accept().await {
@@ -95,7 +110,7 @@ async fn serve(
 async fn answer(
     stream: TcpStream,
     acceptor: TlsAcceptor,
-    answers: &Answers,
+    (turns, answers): &(Turns, Answers),
     asked: &Mutex<Vec<String>>,
 ) -> std::io::Result<()> {
     let mut stream = acceptor.accept(stream).await?;
@@ -111,8 +126,12 @@ async fn answer(
     let request: Vec<&str> = text.split(' ').take(2).collect();
     let request = request.join(" ");
     let missing = (404, problem(404, "not_found", &format!("nobody plays {request}")));
-    let (status, body) = answers.get(request.as_str()).unwrap_or(&missing);
+    let turn = turns.lock().unwrap().get_mut(request.as_str()).and_then(VecDeque::pop_front);
+    let (status, body) = turn.as_ref().or_else(|| answers.get(request.as_str())).unwrap_or(&missing);
     asked.lock().unwrap().push(request);
+    if *status == HANGS_UP {
+        return Ok(());
+    }
     let answer = format!(
         "HTTP/1.1 {status} Played\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
         body.len()
