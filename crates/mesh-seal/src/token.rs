@@ -16,7 +16,7 @@ use crate::keys::InvalidKey;
 #[error("the code that proves possession of the token does not verify")]
 pub struct WrongMac;
 
-/// The 32 secret bytes in a join token. Never printed except by [`Self::to_text`].
+/// The 32 secret bytes in a join token. Never printed: the token's text is written from [`Self::as_bytes`].
 #[derive(Clone)]
 pub struct TokenSecret(Zeroizing<[u8; 32]>);
 

@@ -12,7 +12,7 @@ pub(crate) struct NewPassword {
     /// The password itself, to be sealed and forgotten.
     pub text: String,
     /// As RabbitMQ keeps it (`rabbit_password_hashing_sha256`): the base64 of four bytes of salt and of the SHA-256 over
-    /// salt and password. Source: https://www.rabbitmq.com/docs/passwords
+    /// salt and password. Source: <https://www.rabbitmq.com/docs/passwords>
     pub hash: String,
 }
 
