@@ -9,7 +9,7 @@ use mesh_ids::{MeshId, NodeName, Timestamp};
 use mesh_inventory::Inventory;
 use tokio_util::sync::CancellationToken;
 
-use super::{History, problem::Failure, view};
+use super::{History, problem::Failure, view, watch::Room};
 use crate::{
     link::{LinkHandle, Unavailable},
     statements::Statements,
@@ -26,6 +26,7 @@ struct Inner {
     history: History,
     link: LinkHandle<Statements>,
     stop: CancellationToken,
+    room: Room,
 }
 
 impl fmt::Debug for Api {
@@ -44,7 +45,7 @@ impl Api {
         stop: CancellationToken,
     ) -> Self {
         let history = History::new(inventory.record(), identity.record());
-        Self(Arc::new(Inner { mesh, inventory, identity, history, link, stop }))
+        Self(Arc::new(Inner { mesh, inventory, identity, history, link, stop, room: Room::default() }))
     }
 
     pub(super) fn mesh(&self) -> &MeshId {
@@ -61,6 +62,11 @@ impl Api {
 
     pub(super) fn history(&self) -> &History {
         &self.0.history
+    }
+
+    /// For those who watch a list.
+    pub(super) fn room(&self) -> &Room {
+        &self.0.room
     }
 
     /// Ends with the process.

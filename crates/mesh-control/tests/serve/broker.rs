@@ -178,6 +178,15 @@ async fn a_plan_applies_once_and_not_after_the_world_moved() {
     assert!(client.apply(&request).await.unwrap().nodes.is_empty(), "asked again, it is so already");
     let again = client.plan(&PlanRequest { what: module(&["node-1"]) }).await.unwrap();
     assert!(again.nodes.is_empty(), "no change");
+
+    // Who watches from the beginning is told what is there now, and continues from there: not from each event before.
+    let parts = |cursor: &str| -> Vec<u64> { cursor.split('-').map(|part| part.parse().unwrap()).collect() };
+    let before = parts(&client.events(None, 1).await.unwrap().cursor);
+    let mut stream = client.watch("modules", Some("0-0")).await.unwrap();
+    let first = stream.next().await.unwrap().unwrap();
+    let id = parts(first.id.as_deref().unwrap());
+    assert_eq!(first.event, "module");
+    assert!(id.iter().zip(&before).all(|(id, before)| id >= before), "{id:?} after {before:?}");
 }
 
 #[tokio::test]
