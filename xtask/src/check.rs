@@ -73,6 +73,11 @@ fn docs(tree: &Tree) -> anyhow::Result<Outcome> {
 
 /// Licences, bans and sources, by `deny.toml`. Only errors are shown: duplicate versions are for `cargo deny check bans`.
 fn deny(tree: &Tree) -> anyhow::Result<Outcome> {
+    // It reads the manifests of all that is locked, also of what is built on other systems only, and fetches nothing
+    // itself. Where nothing can be fetched, what is here has to be enough.
+    if let Err(error) = program::run(tree.cargo().args(["fetch", "--locked", "--quiet"])) {
+        eprintln!("what is locked could not be fetched ({error:#}); going on with what is here");
+    }
     let mut cargo = tree.cargo();
     cargo.args(["deny", "--offline", "--log-level", "error", "check", "licenses", "bans", "sources"]);
     program::run(&mut cargo)?;
