@@ -76,7 +76,7 @@ fn deny(tree: &Tree) -> anyhow::Result<Outcome> {
     // It reads the manifests of all that is locked, also of what is built on other systems only, and fetches nothing
     // itself. Where nothing can be fetched, what is here has to be enough.
     if let Err(error) = program::run(tree.cargo().args(["fetch", "--locked", "--quiet"])) {
-        eprintln!("what is locked could not be fetched ({error:#}); going on with what is here");
+        println!("what is locked could not be fetched ({error:#}); going on with what is here");
     }
     let mut cargo = tree.cargo();
     cargo.args(["deny", "--offline", "--log-level", "error", "check", "licenses", "bans", "sources"]);
