@@ -113,7 +113,10 @@ async fn perform(command: Command, paths: &Paths) -> Result<Exit, Ended> {
         Command::Leave(leave) => leave.run(paths).await,
         Command::Version(version) => version.run(),
         Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut Arguments::command(), "mesh-host", &mut std::io::stdout());
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Arguments::command(), "mesh-host", &mut script);
+            // Who reads only its beginning has what was wanted.
+            let _ = std::io::Write::write_all(&mut std::io::stdout(), &script);
             Ok(Exit::Done)
         }
     }

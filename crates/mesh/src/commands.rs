@@ -23,7 +23,10 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.command {
         Command::Context(command) => return context::run(&contexts, command, format),
         Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut Cli::command(), "mesh", &mut std::io::stdout());
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "mesh", &mut script);
+            // Who reads only its beginning has what was wanted.
+            let _ = std::io::Write::write_all(&mut std::io::stdout(), &script);
             return Ok(ExitCode::SUCCESS);
         }
         _ => {}

@@ -113,7 +113,10 @@ fn run(cli: Cli) -> Result<(), LabError> {
             say(&lab.node(&node)?.journal_lines(unit.as_deref(), lines)?)
         }
         Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut Cli::command(), "mesh-lab", &mut io::stdout());
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "mesh-lab", &mut script);
+            // Who reads only its beginning has what was wanted.
+            let _ = io::Write::write_all(&mut io::stdout(), &script);
             Ok(())
         }
     }
