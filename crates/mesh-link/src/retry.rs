@@ -154,6 +154,18 @@ mod tests {
         retry
     }
 
+    /// The same after so many failures that waits are at their longest.
+    fn opening_after_many(seed: u64) -> Retry {
+        let mut retry = opening(seed);
+        for _ in 0..10 {
+            let Some(Effect::Wait(timer, _)) = retry.step(Event::NotOpened(Cause::Unreachable), NOW) else {
+                panic!("no wait");
+            };
+            retry.step(Event::Elapsed(timer), NOW);
+        }
+        retry
+    }
+
     /// The waits of so many failures in a row.
     fn waits(seed: u64, cause: Cause, count: usize) -> Vec<Duration> {
         let mut retry = opening(seed);
@@ -236,14 +248,7 @@ mod tests {
     #[test]
     fn after_a_hint_counting_begins_anew() {
         for (seed, hinted_while_opening) in (0..100).map(|seed| (seed, seed % 2 == 0)) {
-            let mut retry = opening(seed);
-            for _ in 0..10 {
-                let Some(Effect::Wait(timer, _)) = retry.step(Event::NotOpened(Cause::Unreachable), NOW)
-                else {
-                    panic!("no wait");
-                };
-                retry.step(Event::Elapsed(timer), NOW);
-            }
+            let mut retry = opening_after_many(seed);
             if !hinted_while_opening {
                 retry.step(Event::NotOpened(Cause::Unreachable), NOW);
             }
@@ -276,14 +281,7 @@ mod tests {
     #[test]
     fn after_a_good_connection_counting_begins_anew() {
         for seed in 0..100 {
-            let mut retry = opening(seed);
-            for _ in 0..10 {
-                let Some(Effect::Wait(timer, _)) = retry.step(Event::NotOpened(Cause::Unreachable), NOW)
-                else {
-                    panic!("no wait");
-                };
-                retry.step(Event::Elapsed(timer), NOW);
-            }
+            let mut retry = opening_after_many(seed);
             retry.step(Event::Opened, NOW);
             let Some(Effect::Wait(_, wait)) = retry.step(Event::Lost(Cause::Unreachable), GOOD) else {
                 panic!("no wait");
