@@ -41,7 +41,7 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Keep this machine as declared (the systemd unit runs this).
-    Run,
+    Run(run::Run),
     /// Say what this machine is told, what it has, and whether it is connected.
     Status(status::Status),
     /// Say what applying a file of resources would do; touch nothing.
@@ -81,7 +81,7 @@ pub fn main() -> ExitCode {
             return if error.use_stderr() { Exit::Usage.into() } else { ExitCode::SUCCESS };
         }
     };
-    let usual = if matches!(command, Command::Run) { "info,lapin=off" } else { "error,lapin=off" };
+    let usual = if matches!(command, Command::Run(_)) { "info,lapin=off" } else { "error,lapin=off" };
     let filter = match log.as_deref().unwrap_or(usual).parse::<Targets>() {
         Ok(filter) => filter,
         Err(error) => return output::end(Err(Ended::new(Exit::Usage, format!("read --log: {error}")))),
@@ -104,7 +104,7 @@ pub fn main() -> ExitCode {
 
 async fn perform(command: Command, paths: &Paths) -> Result<Exit, Ended> {
     match command {
-        Command::Run => run::run(paths).await,
+        Command::Run(run) => run.run(paths).await,
         Command::Status(status) => status.run(paths),
         Command::Plan(plan) => plan.run(paths).await,
         Command::Apply(apply) => apply.run(paths).await,

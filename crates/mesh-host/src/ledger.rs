@@ -17,6 +17,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 pub use disk::{Disk, Folder};
 use journal::Chain;
+pub use journal::FORMAT;
 pub use lock::{Held, Lock};
 use mesh_ids::{Digest, Position, ResourceId};
 use mesh_wire::{Drift, MAX_DRIFT, Resource};

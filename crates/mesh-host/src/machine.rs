@@ -9,6 +9,7 @@ pub mod fake;
 pub mod files;
 pub mod packages;
 pub mod process;
+pub mod program;
 pub mod routes;
 pub mod units;
 pub mod watch;
@@ -33,6 +34,8 @@ pub struct Machine {
     pub packages: Rc<dyn packages::Packages>,
     /// The container engine.
     pub engine: Rc<dyn engine::Engine>,
+    /// The host's own program.
+    pub program: Rc<dyn program::Program>,
     /// The wall clock.
     pub clock: Rc<dyn Clock>,
 }
@@ -47,6 +50,7 @@ impl Machine {
             files: Rc::new(files::RealFiles::new(paths.root(), &paths.saved())),
             packages: Rc::new(packages::RealPackages::new(paths.root())),
             engine: Rc::new(engine::socket::EngineSocket::new(sockets, Some(Rc::clone(&units)), images)),
+            program: Rc::new(program::RealProgram::new(paths)),
             units,
             clock: Rc::new(SystemClock),
         }

@@ -14,6 +14,7 @@ use crate::{
         files::{Content, Found, Meta, Write},
     },
     report::LinkState,
+    upgrade::State,
 };
 
 /// The folder of the status file, and the file.
@@ -49,6 +50,9 @@ pub struct Status {
     /// Drift that no report delivered yet.
     #[serde(default)]
     pub undelivered_drift: usize,
+    /// What is remembered of upgrades of the host.
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub upgrade: State,
     /// Everything declared.
     #[serde(default)]
     pub resources: Vec<ResourceStatus>,
@@ -71,10 +75,17 @@ pub struct ResourceStatus {
     pub failed: Option<String>,
 }
 
+fn is_nothing(upgrade: &State) -> bool {
+    *upgrade == State::default()
+}
+
 impl Status {
     /// Of this host. `trouble`: why nothing is applied at all.
     pub fn of(host: &Host, link: &LinkState, trouble: &str) -> Self {
         let outcome = host.outcome();
+        let upgrade = host.upgrade();
+        // Which version runs is not decided before the trial is over.
+        let is_open = |kind| kind == Some(Kind::Host) && upgrade.trial.is_some();
         let applied: std::collections::BTreeSet<_> = outcome.applied.iter().collect();
         let mut resources: Vec<ResourceStatus> = host
             .declared()
@@ -89,7 +100,7 @@ impl Status {
                     id,
                     origin,
                     kind,
-                    applied: key.is_some_and(|key| applied.contains(&key)),
+                    applied: key.is_some_and(|key| applied.contains(&key)) && !is_open(kind),
                     failed,
                 }
             })
@@ -111,6 +122,7 @@ impl Status {
             refused: host.refused().to_owned(),
             trouble: trouble.to_owned(),
             undelivered_drift: host.memory().drift.len(),
+            upgrade,
             resources,
         }
     }

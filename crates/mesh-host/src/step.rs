@@ -5,7 +5,10 @@ use std::fmt;
 
 use crate::{
     failure::Failure,
-    machine::{Machine, engine::EngineStep, files::FileStep, packages::PackageStep, units::UnitStep},
+    machine::{
+        Machine, engine::EngineStep, files::FileStep, packages::PackageStep, program::HostStep,
+        units::UnitStep,
+    },
 };
 
 /// One act.
@@ -19,6 +22,8 @@ pub enum Step {
     Package(PackageStep),
     /// On the container engine and what runs in it.
     Engine(EngineStep),
+    /// On the host's own program.
+    Host(HostStep),
 }
 
 impl fmt::Display for Step {
@@ -28,6 +33,7 @@ impl fmt::Display for Step {
             Self::Unit(step) => step.fmt(f),
             Self::Package(step) => step.fmt(f),
             Self::Engine(step) => step.fmt(f),
+            Self::Host(step) => step.fmt(f),
         }
     }
 }
@@ -40,6 +46,7 @@ impl Step {
             Self::Unit(step) => step.apply(machine).await,
             Self::Package(step) => step.apply(machine).await,
             Self::Engine(step) => step.apply(machine).await,
+            Self::Host(step) => step.apply(machine),
         };
         done.map_err(|failure| failure.during(self))
     }
@@ -55,7 +62,7 @@ impl Step {
         match self {
             Self::Unit(step) => step.restarts(),
             Self::Engine(step) => step.restarts(),
-            Self::File(_) | Self::Package(_) => false,
+            Self::File(_) | Self::Package(_) | Self::Host(_) => false,
         }
     }
 }

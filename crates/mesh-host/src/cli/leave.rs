@@ -56,6 +56,7 @@ impl Leave {
             service::start(&machine).await?;
         } else {
             service::remove(&machine).await?;
+            machine.program.forget()?;
         }
         print(if joined {
             "left the mesh"

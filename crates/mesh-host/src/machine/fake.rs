@@ -5,6 +5,7 @@
 
 mod files;
 mod packages;
+mod program;
 mod units;
 
 use std::{
@@ -16,6 +17,7 @@ use std::{
 
 use mesh_ids::Digest;
 
+pub use self::program::FakeProgram;
 use super::{Clock, Machine, engine::Engine, files::Content, files::Meta};
 use crate::failure::Failure;
 
@@ -123,6 +125,8 @@ pub struct World {
     pub installed: RefCell<BTreeSet<String>>,
     /// The packages that can be installed.
     pub available: RefCell<BTreeSet<String>>,
+    /// The host's own program.
+    pub program: RefCell<FakeProgram>,
     /// The clock, in seconds since 1970-01-01 UTC.
     pub now: Cell<i64>,
     /// What goes wrong.
@@ -144,9 +148,9 @@ impl World {
     /// The machine's doors. `engine`: that of its containers.
     pub fn machine(self: &Rc<Self>, engine: Rc<dyn Engine>) -> Machine {
         let doors = Rc::new(Doors(Rc::clone(self)));
-        let (files, units, packages, clock) =
-            (Rc::clone(&doors), Rc::clone(&doors), Rc::clone(&doors), doors);
-        Machine { files, units, packages, engine, clock }
+        let (files, units, packages, program, clock) =
+            (Rc::clone(&doors), Rc::clone(&doors), Rc::clone(&doors), Rc::clone(&doors), doors);
+        Machine { files, units, packages, engine, program, clock }
     }
 
     /// Puts a file there, as a person would.
@@ -169,7 +173,8 @@ impl World {
         // A unit that neither runs nor starts with the machine and has no file is none.
         let units: BTreeMap<_, _> =
             units.iter().filter(|(_, unit)| unit.active || unit.enabled || unit.read.is_some()).collect();
-        format!("{:#?}\n{units:#?}\n{:#?}", self.tree.borrow(), self.installed.borrow())
+        let intended = self.program.borrow().state.trial.clone();
+        format!("{:#?}\n{units:#?}\n{:#?}\n{intended:#?}", self.tree.borrow(), self.installed.borrow())
     }
 }
 

@@ -18,8 +18,10 @@ use mesh_host::{
         engine::{images::ImageStore, socket::EngineSocket},
         files::RealFiles,
         packages::Packages,
+        program::RealProgram,
         units::{UnitFound, Units},
     },
+    paths::Paths,
 };
 use mesh_ids::{Digest, ImageRef};
 use mesh_testkit::wait_for;
@@ -68,6 +70,7 @@ impl Podman {
             files: Rc::new(RealFiles::new(Path::new("/"), &self.path().join("saved"))),
             units: Rc::new(Nothing),
             packages: Rc::new(Nothing),
+            program: Rc::new(RealProgram::new(&Paths::under(self.path()))),
             engine: Rc::new(self.engine()),
             clock: Rc::new(SystemClock),
         }
