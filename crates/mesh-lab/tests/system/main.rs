@@ -5,6 +5,7 @@
 
 mod mesh;
 mod nodes;
+mod upgrade;
 
 use std::path::{Path, PathBuf};
 
