@@ -11,6 +11,7 @@ pub mod bootstrap;
 pub mod cli;
 #[cfg(test)]
 mod contract;
+pub mod doctor;
 pub mod failure;
 pub mod host;
 mod http;

@@ -15,7 +15,7 @@ use crate::{
 pub const NAME: &str = "mesh-host.service";
 const UNIT_PATH: &str = "/etc/systemd/system/mesh-host.service";
 /// The unit file.
-const TEXT: &str = include_str!("mesh-host.service");
+pub(crate) const TEXT: &str = include_str!("mesh-host.service");
 
 /// Writes the unit file, makes it start with the machine, and starts it; restarts it if it runs already, so that it reads
 /// what was written since.
@@ -35,6 +35,12 @@ pub async fn install(machine: &Machine) -> Result<(), Failure> {
     }
     machine.units.enable(NAME).await.map_err(|e| e.during(format!("enable {NAME}")))?;
     machine.units.restart(NAME).await.map_err(|e| e.during(format!("start {NAME}")))
+}
+
+/// The text of the unit file that the host wrote; none where it wrote none.
+pub(crate) fn installed_text(machine: &Machine) -> Option<String> {
+    let bytes = machine.files.read(UNIT_PATH).ok()?;
+    String::from_utf8(bytes).ok()
 }
 
 /// Starts it where it is installed.
