@@ -2,6 +2,7 @@
 
 mod direct;
 mod real;
+pub mod transient;
 mod watch;
 
 use std::fmt;
