@@ -19,6 +19,7 @@ pub mod intake;
 pub mod join;
 pub mod keys;
 pub mod kinds;
+pub mod leave;
 pub mod ledger;
 pub mod link_file;
 pub mod machine;

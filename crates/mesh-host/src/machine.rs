@@ -12,6 +12,7 @@ pub mod listeners;
 pub mod packages;
 pub mod process;
 pub mod routes;
+pub mod traces;
 pub mod units;
 pub mod watch;
 

@@ -13,8 +13,9 @@ use crate::{
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-It looks and touches nothing: on any machine, joined or not, while the host runs or does not. Each line is ok, warn or
-fail, says what was found, and under it what can be done. It ends with 1 where something fails, otherwise with 0.
+It looks and touches nothing: on any machine, joined or not, while the host runs or does not.
+Each line is ok, warn or fail and says what was found; under it stands what can be done.
+It ends with 1 where something fails, otherwise with 0.
 
 Examples:
   mesh-host doctor
