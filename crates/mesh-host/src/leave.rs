@@ -248,19 +248,25 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_cannot_be_removed_is_not_forgotten() {
-        let node = Node::joined().await;
-        node.world
-            .tree
-            .borrow_mut()
-            .insert("/etc/motd".to_owned(), crate::machine::fake::Node::Other("a symbolic link".to_owned()));
-        let outcome = node.leave().await;
-        if let Ok(left) = &outcome {
-            // Somebody else's by now: left alone, and the rest is gone.
-            assert!(left.was_a_node);
-        } else {
-            assert!(node.paths().link_file().exists() && node.paths().ledger().exists());
+    async fn what_could_not_be_removed_is_not_forgotten() {
+        let mut remembered = 0;
+        for k in 1.. {
+            let node = Node::joined().await;
+            node.world.faults.fail_at(k);
+            let outcome = node.leave().await;
+            let happened = node.world.faults.count() >= k;
+            node.world.faults.none();
+            if !happened {
+                break;
+            }
+            if outcome.is_err() {
+                assert!(node.paths().ledger().exists(), "operation {k}: the ledger is gone, the rest is not");
+                remembered += u32::from(node.paths().link_file().exists());
+                node.leave().await.expect("it leaves");
+            }
+            node.assert_left(&format!("after operation {k} failed"));
         }
+        assert!(remembered > 3, "only {remembered} failures before anything was forgotten");
     }
 
     #[tokio::test]
