@@ -353,6 +353,11 @@ impl Host {
         Ok(())
     }
 
+    /// Ends without letting another process at the machine: the lock is the caller's.
+    pub async fn close(self) -> Result<crate::ledger::Held, Failure> {
+        self.lock.hold().await
+    }
+
     /// Forgets the drift that a confirmed report carried, as far as nothing new is known of it.
     pub async fn confirmed(&mut self, report: &Report) -> Result<(), Failure> {
         let held = self.hold().await?;

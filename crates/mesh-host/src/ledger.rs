@@ -13,8 +13,12 @@ mod salvage;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    path::Path,
+};
 
+use disk::Glance;
 pub use disk::{Disk, Folder};
 use journal::Chain;
 pub use lock::{Held, Lock};
@@ -97,6 +101,16 @@ impl Ledger {
         Ok(ledger)
     }
 
+    /// Looks at the ledger in this folder without writing to it and without waiting for who does; none where there is
+    /// none.
+    pub fn glance(folder: &Path) -> Result<Option<Self>, Failure> {
+        let mut disk = Box::new(Glance(folder.to_owned()));
+        if disk.read().during("read the ledger")?.is_none() {
+            return Ok(None);
+        }
+        Self::open(disk).map(Some)
+    }
+
     fn load(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         let read = match journal::read(bytes) {
             Ok(read) => read,
@@ -143,6 +157,20 @@ impl Ledger {
             State::Readable => None,
             State::Unreadable { left, .. } => left.as_deref(),
         }
+    }
+
+    /// What it says of a mesh, also where it cannot be read whole: the machine was told something by one, and did not
+    /// leave it.
+    pub fn knows_a_mesh(&self) -> bool {
+        let memory = self.left().unwrap_or(&self.memory);
+        let known = self.unreadable().is_some_and(|(_, known)| known.is_some());
+        known || memory.accepted.is_some() || memory.entries.keys().any(|(of, _)| *of == Origin::Assigned)
+    }
+
+    /// Whether the machine carries anything, also where the ledger cannot be read whole.
+    pub fn carries(&self) -> bool {
+        let memory = self.left().unwrap_or(&self.memory);
+        !memory.carried.is_empty() || memory.entries.keys().any(|(of, _)| *of == Origin::Carried)
     }
 
     /// What is remembered; nothing where the ledger cannot be read.
@@ -248,6 +276,11 @@ impl Ledger {
     #[cfg(test)]
     pub(crate) fn snapshot_now(&mut self) {
         self.replace().expect("a snapshot");
+    }
+
+    /// How many bytes its file has; 0 where it cannot be read.
+    pub fn size(&self) -> u64 {
+        self.length
     }
 
     /// How often the disk was asked to make something durable, since the ledger was opened.

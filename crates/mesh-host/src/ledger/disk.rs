@@ -119,3 +119,48 @@ impl Disk for Folder {
         Ok((there.ino(), there.len()) == (ours.ino(), self.length))
     }
 }
+
+/// The file of a ledger for who only looks: nothing is written, also not where the ledger would repair itself.
+#[derive(Debug)]
+pub(super) struct Glance(pub(super) PathBuf);
+
+impl Glance {
+    fn refuse<T>() -> io::Result<T> {
+        Err(io::Error::other("the ledger was opened only to look at it"))
+    }
+}
+
+impl Disk for Glance {
+    fn read(&mut self) -> io::Result<Option<Vec<u8>>> {
+        match fs::read(self.0.join("journal")) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn append(&mut self, _: &[u8]) -> io::Result<()> {
+        Self::refuse()
+    }
+
+    // The torn end of a ledger that is being written to: it is cut off in what was read, and nowhere else.
+    fn truncate(&mut self, _: u64) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn replace(&mut self, _: &[u8]) -> io::Result<()> {
+        Self::refuse()
+    }
+
+    fn set_aside(&mut self) -> io::Result<()> {
+        Self::refuse()
+    }
+
+    fn is_ours(&mut self) -> io::Result<bool> {
+        Ok(true)
+    }
+}
