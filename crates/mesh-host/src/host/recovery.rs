@@ -15,7 +15,7 @@ use super::Host;
 use crate::{
     failure::Failure,
     ledger::{Entry, Memory, Origin, Record},
-    reconcile::{Declared, is_same_thing},
+    reconcile::{Declared, Ways, is_same_thing},
 };
 
 /// What a node says of itself after a person at the machine began its ledger anew.
@@ -66,7 +66,12 @@ impl Host {
         let mut memory = self.ledger.left().unwrap_or(self.ledger.memory()).clone();
         memory.take(first.clone());
         let carried: Vec<Declared> = memory.carried.iter().cloned().map(Ok).collect();
-        let left_alone = left_alone(&memory, &carried, assigned);
+        let ways = Ways::of(&self.machine);
+        let left_alone = left_alone(
+            &memory,
+            &ways.lead_all(&carried),
+            assigned.map(|list| ways.lead_all(list)).as_deref(),
+        );
         let now = self.number_of_now();
         let last_drift = memory.last_drift.max(now);
         let mut records = Vec::new();
