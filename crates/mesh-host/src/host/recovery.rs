@@ -33,8 +33,9 @@ impl Host {
             }
             (None, _) => format!(
                 "where the machine is a node, run 'mesh node recover NAME' where the mesh is administered; where it is \
-                 none any more, move {} away, and what the host had put on the machine stays there as yours",
-                self.paths.ledger().display()
+                 none any more, move {} and {} away, and what the host had put on the machine stays there as yours",
+                self.paths.ledger().display(),
+                self.paths.ledger_note().display()
             ),
         };
         Err(Failure::new(format!("the ledger of this machine cannot be read ({reason}), so {so}: {next}")))

@@ -15,7 +15,7 @@ use super::{
 use crate::{
     failure::Failure,
     kinds::unit::path_of,
-    ledger::{Entry, Ledger, Memory, Origin, Record},
+    ledger::{Entry, Ledger, Memory, Note, Origin, Record},
     machine::{
         Machine,
         files::{FileStep, Write},
@@ -150,6 +150,7 @@ pub async fn round(
         rest = round.apply_some(rest).await?;
     }
     round.keep_order(&todo)?;
+    round.remember_failing()?;
     round.ledger.commit()?;
     Ok(round.outcome)
 }
@@ -333,6 +334,19 @@ impl<'a> Round<'a> {
             };
         }
         Ok(())
+    }
+
+    /// Remembers since when and with what at first something fails, and forgets what no longer does.
+    fn remember_failing(&mut self) -> Result<(), Failure> {
+        let (known, failed) = (&self.ledger.memory().failing, &self.outcome.failed);
+        // Of what is not known to be declared it is not known whether it still fails.
+        let is_known = |origin: Origin| origin == Origin::Carried || self.desired.assigned.is_some();
+        let mended = known.keys().filter(|key| !failed.contains_key(*key) && is_known(key.0));
+        let mended = mended.map(|(origin, id)| Note::Mended { origin: *origin, id: id.clone() });
+        let new = failed.iter().filter(|(key, _)| !known.contains_key(*key));
+        let new = new.map(|((origin, id), why)| Note::failing(*origin, id, self.desired.now, why));
+        let notes: Vec<Record> = mended.chain(new).map(Record::Note).collect();
+        self.ledger.write(notes)
     }
 
     /// Which failed resource this one waits for.
