@@ -85,6 +85,17 @@ impl Claim {
     pub fn path(path: &str) -> Self {
         Self::new("path", path)
     }
+
+    /// The path, if it is one.
+    pub fn as_path(&self) -> Option<&str> {
+        self.0.strip_prefix("path ")
+    }
+
+    /// The same claim, of the path to which this one leads.
+    #[must_use]
+    pub fn led(self, lead: &dyn Fn(&str) -> String) -> Self {
+        self.as_path().map(|path| Self::path(&lead(path))).unwrap_or(self)
+    }
 }
 
 impl fmt::Display for Claim {

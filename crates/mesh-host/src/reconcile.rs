@@ -6,6 +6,7 @@
 
 pub mod claims;
 pub mod order;
+mod paths;
 mod patience;
 mod plan;
 mod prepare;
@@ -18,6 +19,7 @@ use std::{
 
 use mesh_ids::ResourceId;
 use mesh_wire::{Resource, Spec, UnreadableResource};
+pub(crate) use paths::Ways;
 pub use patience::{NotYet, Patience};
 pub use plan::{Plan, Planned, plan};
 pub(crate) use prepare::is_same_thing;

@@ -81,7 +81,12 @@ fn show(status: &status::Status, now: i64) {
     for resource in &status.resources {
         let kind = resource.kind.map(|kind| kind.to_string()).unwrap_or_default();
         let state = match &resource.failed {
-            Some(why) => format!("failed: {why}"),
+            Some(why) => {
+                let since =
+                    resource.failing_since.map(|since| format!(" for {}", ago(since))).unwrap_or_default();
+                let first = resource.failed_first.as_ref().map(|first| format!("; at first: {first}"));
+                format!("failed{since}: {why}{}", first.unwrap_or_default())
+            }
             None if resource.applied => "applied".to_owned(),
             None => "waiting".to_owned(),
         };

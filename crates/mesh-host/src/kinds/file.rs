@@ -32,7 +32,7 @@ impl Kind for File {
     }
 
     async fn observe(machine: &Machine, spec: &FileSpec) -> Result<Found, Failure> {
-        machine.files.look(&spec.path)
+        look_as(machine, &spec.path, &spec.owner, &spec.group)
     }
 
     fn before(_: &FileSpec, observed: &Found, earlier: Option<&Found>) -> Found {
@@ -48,6 +48,20 @@ impl Kind for File {
     fn remove(spec: &FileSpec, observed: &Found, before: &Found) -> Result<Vec<Step>, Failure> {
         Ok(restore_steps(&spec.path, observed, before))
     }
+}
+
+/// What is at a path, its owners called as the declaration calls them: one number may have several names.
+pub(super) fn look_as(machine: &Machine, path: &str, owner: &str, group: &str) -> Result<Found, Failure> {
+    let mut found = machine.files.look(path)?;
+    if let Found::File { meta, .. } | Found::Directory(meta) = &mut found
+        && (meta.owner != owner || meta.group != group)
+    {
+        let declared = Meta { mode: meta.mode, owner: owner.to_owned(), group: group.to_owned() };
+        if machine.files.is_same_owner(meta, &declared) {
+            *meta = declared;
+        }
+    }
+    Ok(found)
 }
 
 /// What makes the file at `path` as given. What stood there before is kept first.

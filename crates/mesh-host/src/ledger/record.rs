@@ -8,11 +8,14 @@ use mesh_wire::{Drift, Resource, Signed};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
+use super::Note;
+
 /// Who put a resource on the machine. Neither removes the other's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
     /// The bundle, or a file on the machine.
+    #[default]
     Carried,
     /// The mesh.
     Assigned,
@@ -108,6 +111,8 @@ pub enum Record {
     /// The accepted declaration may not be the newest that was followed: it is not applied, and only a higher generation
     /// is followed. Until the next one is accepted.
     Doubted,
+    /// Something that helps a person, and that nothing depends on.
+    Note(Note),
     /// Numbers that are taken.
     Counted {
         /// Of reports.

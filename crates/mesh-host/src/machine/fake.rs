@@ -16,7 +16,11 @@ use std::{
 
 use mesh_ids::Digest;
 
-use super::{Clock, Machine, engine::Engine, files::Content, files::Meta};
+use super::{
+    Clock, Machine,
+    engine::Engine,
+    files::{Content, Meta, Trouble},
+};
 use crate::failure::Failure;
 
 /// What a killed process unwinds with.
@@ -79,7 +83,14 @@ pub enum Node {
     File(Content, Meta),
     /// A directory.
     Directory(Meta),
-    /// Something else, e.g. `a symbolic link`.
+    /// A symbolic link.
+    Link {
+        /// Where it leads.
+        to: String,
+        /// Who made it.
+        owner: String,
+    },
+    /// Something else, e.g. `a device`.
     Other(String),
 }
 
@@ -88,6 +99,7 @@ impl fmt::Debug for Node {
         match self {
             Self::File(content, meta) => write!(f, "{:?} {meta}", String::from_utf8_lossy(content.bytes())),
             Self::Directory(meta) => write!(f, "directory {meta}"),
+            Self::Link { to, owner } => write!(f, "link to {to}, {owner}"),
             Self::Other(what) => f.write_str(what),
         }
     }
@@ -109,6 +121,10 @@ pub struct FakeUnit {
 pub struct World {
     /// The files.
     pub tree: RefCell<BTreeMap<String, Node>>,
+    /// What stands in the way of changes at some paths; at `/`: everywhere.
+    pub troubles: RefCell<BTreeMap<String, Trouble>>,
+    /// Who may own a file: names of users and groups, with their numbers.
+    pub owners: RefCell<BTreeMap<String, u32>>,
     /// What was kept.
     pub kept: RefCell<BTreeMap<Digest, Content>>,
     /// The units systemd knows.
@@ -136,6 +152,7 @@ impl World {
         for path in ["/", "/etc", "/etc/systemd", "/etc/systemd/system", "/opt"] {
             world.tree.borrow_mut().insert(path.to_owned(), Node::Directory(root(0o755)));
         }
+        world.owners.borrow_mut().insert("root".to_owned(), 0);
         world.available.borrow_mut().extend(["curl", "jq", "tree"].map(str::to_owned));
         world.now.set(1_900_000_000);
         Rc::new(world)

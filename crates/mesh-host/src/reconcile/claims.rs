@@ -27,8 +27,9 @@ pub struct Claimant<'a> {
     pub held: bool,
 }
 
-/// For every resource that has to yield, by its place in the list: why.
-pub fn clashes(claimants: &[Claimant<'_>]) -> BTreeMap<usize, Failure> {
+/// For every resource that has to yield, by its place in the list: why. `lead`: where a path leads on this machine.
+pub fn clashes(claimants: &[Claimant<'_>], lead: &dyn Fn(&str) -> String) -> BTreeMap<usize, Failure> {
+    let own: Vec<String> = HOSTS_OWN.iter().flat_map(|path| [(*path).to_owned(), lead(path)]).collect();
     let mut places: Vec<usize> = (0..claimants.len()).collect();
     places.sort_by_key(|place| (claimants[*place].origin, !claimants[*place].held, *place));
     let mut owners: BTreeMap<Claim, usize> = BTreeMap::new();
@@ -36,7 +37,8 @@ pub fn clashes(claimants: &[Claimant<'_>]) -> BTreeMap<usize, Failure> {
     for place in places {
         // A kind this host does not know claims nothing; it is refused when it is looked at.
         let claims = claims(claimants[place].resource).unwrap_or_default();
-        if let Some(claim) = claims.iter().find(|claim| is_the_hosts_own(claim)) {
+        let claims: Vec<Claim> = claims.into_iter().map(|claim| claim.led(lead)).collect();
+        if let Some(claim) = claims.iter().find(|claim| is_the_hosts_own(claim, &own)) {
             clashes.insert(place, Failure::new(format!("the {claim} is the host's own, or holds it")));
         } else if let Some((claim, owner)) = claims.iter().find_map(|c| owners.get(c).map(|owner| (c, owner)))
         {
@@ -55,15 +57,14 @@ fn claims(resource: &Resource) -> Result<Vec<Claim>, Failure> {
     for_kind!(&resource.spec, |K, spec| Ok(K::claims(spec)))
 }
 
-fn is_the_hosts_own(claim: &Claim) -> bool {
-    let claimed = claim.to_string();
-    let Some(path) = claimed.strip_prefix("path ") else { return false };
+fn is_the_hosts_own(claim: &Claim, own: &[String]) -> bool {
+    let Some(path) = claim.as_path() else { return false };
     let lies_in = |inner: &str, outer: &str| {
         inner
             .strip_prefix(outer.trim_end_matches('/'))
             .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
-    HOSTS_OWN.iter().any(|own| lies_in(path, own) || lies_in(own, path))
+    own.iter().any(|own| lies_in(path, own) || lies_in(own, path))
 }
 
 #[cfg(test)]
@@ -87,7 +88,10 @@ mod tests {
             .iter()
             .map(|(origin, resource, held)| Claimant { origin: *origin, resource, held: *held })
             .collect();
-        clashes(&list).into_iter().map(|(place, failure)| (place, failure.to_string())).collect()
+        clashes(&list, &|path| path.to_owned())
+            .into_iter()
+            .map(|(place, failure)| (place, failure.to_string()))
+            .collect()
     }
 
     #[test]

@@ -6,6 +6,7 @@ use mesh_ids::ResourceId;
 
 use super::{
     Declared, Desired,
+    paths::{Led, Ways},
     prepare::{Scope, prepare, prepare_removal},
     round::{Todo, removals, sequence},
 };
@@ -49,6 +50,9 @@ impl Plan {
 pub async fn plan(machine: &Machine, memory: &Memory, desired: Desired<'_>) -> Plan {
     machine.units.new_round();
     machine.engine.new_round();
+    let ways = Ways::of(machine);
+    let led = Led::of(&ways, desired);
+    let desired = led.desired();
     let wanted_packages = desired.packages();
     let scope = Scope { machine, wanted_packages: &wanted_packages };
     let mut plan = Plan::default();
@@ -58,7 +62,7 @@ pub async fn plan(machine: &Machine, memory: &Memory, desired: Desired<'_>) -> P
     }
     let lists: [(Origin, &[Declared]); 2] =
         [(Origin::Carried, desired.carried), (Origin::Assigned, desired.assigned.unwrap_or_default())];
-    let (todo, failed) = sequence(&lists, memory);
+    let (todo, failed) = sequence(&lists, memory, &ways);
     for ((origin, id), why) in failed {
         plan.planned.push(Planned { origin, id, removal: false, steps: Err(why) });
     }

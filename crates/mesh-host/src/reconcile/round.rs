@@ -9,11 +9,13 @@ use super::{
     Declared, Desired, NotYet, Outcome, Patience, Progress,
     claims::{Claimant, clashes},
     order::{order, waits_for},
+    paths::{Led, Ways},
     prepare::{Prepared, Scope, is_same_thing, prepare, prepare_removal},
 };
 use crate::{
     failure::Failure,
-    ledger::{Entry, Ledger, Memory, Origin, Record},
+    kinds::unit::path_of,
+    ledger::{Entry, Ledger, Memory, Note, Origin, Record},
     machine::{
         Machine,
         files::{FileStep, Write},
@@ -81,7 +83,11 @@ pub(super) fn removals(memory: &Memory, desired: &Desired<'_>) -> Vec<Key> {
 }
 
 /// What is to be applied, in order, and what cannot be.
-pub(super) fn sequence<'a>(lists: &[(Origin, &'a [Declared])], memory: &Memory) -> (Vec<Todo<'a>>, Failed) {
+pub(super) fn sequence<'a>(
+    lists: &[(Origin, &'a [Declared])],
+    memory: &Memory,
+    ways: &Ways<'_>,
+) -> (Vec<Todo<'a>>, Failed) {
     let mut failed = Failed::new();
     let mut todo: Vec<Todo<'a>> = Vec::new();
     for (origin, list) in lists {
@@ -105,7 +111,8 @@ pub(super) fn sequence<'a>(lists: &[(Origin, &'a [Declared])], memory: &Memory) 
             held: memory.entries.contains_key(&todo.key()),
         })
         .collect();
-    for (place, why) in clashes(&claimants) {
+    let lead = |path: &str| ways.lead(path).unwrap_or_else(|_| path.to_owned());
+    for (place, why) in clashes(&claimants, &lead) {
         failed.insert((todo[place].origin, todo[place].resource.id.to_string()), why);
     }
     (todo, failed)
@@ -125,6 +132,9 @@ pub async fn round(
     }
     machine.units.new_round();
     machine.engine.new_round();
+    let ways = Ways::of(machine);
+    let led = Led::of(&ways, desired);
+    let desired = led.desired();
     let wanted_packages = desired.packages();
     let scope = Scope { machine, wanted_packages: &wanted_packages };
     let mut round =
@@ -132,7 +142,7 @@ pub async fn round(
     round.remove_all().await?;
     let lists =
         [(Origin::Carried, desired.carried), (Origin::Assigned, desired.assigned.unwrap_or_default())];
-    let (todo, failed) = sequence(&lists, round.ledger.memory());
+    let (todo, failed) = sequence(&lists, round.ledger.memory(), &ways);
     round.outcome.failed.extend(failed);
     round.patience.forget_old(machine.clock.elapsed());
     let mut rest = todo.as_slice();
@@ -140,6 +150,7 @@ pub async fn round(
         rest = round.apply_some(rest).await?;
     }
     round.keep_order(&todo)?;
+    round.remember_failing()?;
     round.ledger.commit()?;
     Ok(round.outcome)
 }
@@ -242,6 +253,13 @@ impl<'a> Round<'a> {
         for step in &prepare_removal(self.scope, entry).await? {
             self.take(key, step).await?;
         }
+        match &entry.resource.spec {
+            Spec::File(file) => self.scope.machine.files.sweep(&file.path),
+            Spec::Unit(unit) if unit.content.is_some() => {
+                self.scope.machine.files.sweep(&path_of(&unit.name));
+            }
+            _ => {}
+        }
         Ok(())
     }
 
@@ -316,6 +334,19 @@ impl<'a> Round<'a> {
             };
         }
         Ok(())
+    }
+
+    /// Remembers since when and with what at first something fails, and forgets what no longer does.
+    fn remember_failing(&mut self) -> Result<(), Failure> {
+        let (known, failed) = (&self.ledger.memory().failing, &self.outcome.failed);
+        // Of what is not known to be declared it is not known whether it still fails.
+        let is_known = |origin: Origin| origin == Origin::Carried || self.desired.assigned.is_some();
+        let mended = known.keys().filter(|key| !failed.contains_key(*key) && is_known(key.0));
+        let mended = mended.map(|(origin, id)| Note::Mended { origin: *origin, id: id.clone() });
+        let new = failed.iter().filter(|(key, _)| !known.contains_key(*key));
+        let new = new.map(|((origin, id), why)| Note::failing(*origin, id, self.desired.now, why));
+        let notes: Vec<Record> = mended.chain(new).map(Record::Note).collect();
+        self.ledger.write(notes)
     }
 
     /// Which failed resource this one waits for.
