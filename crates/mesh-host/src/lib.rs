@@ -20,6 +20,7 @@ pub mod keys;
 pub mod kinds;
 pub mod ledger;
 pub mod link_file;
+pub mod login;
 pub mod machine;
 pub mod paths;
 pub mod reconcile;
