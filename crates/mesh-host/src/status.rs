@@ -69,6 +69,27 @@ pub struct ResourceStatus {
     /// Why not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
+    /// Where it is only observed: what of it is other than declared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed: Option<Vec<String>>,
+}
+
+impl ResourceStatus {
+    /// Whether all is done about it that is to be done.
+    pub fn is_settled(&self) -> bool {
+        self.failed.is_none() && (self.applied || self.observed.is_some())
+    }
+
+    /// In a word or a few.
+    pub fn words(&self) -> String {
+        match (&self.failed, &self.observed) {
+            (Some(why), _) => format!("failed: {why}"),
+            (None, Some(differs)) if differs.is_empty() => "observed: as declared".to_owned(),
+            (None, Some(differs)) => format!("observed: other than declared: {}", differs.join("; ")),
+            (None, None) if self.applied => "applied".to_owned(),
+            (None, None) => "waiting".to_owned(),
+        }
+    }
 }
 
 impl Status {
@@ -89,8 +110,9 @@ impl Status {
                     id,
                     origin,
                     kind,
-                    applied: key.is_some_and(|key| applied.contains(&key)),
+                    applied: key.as_ref().is_some_and(|key| applied.contains(key)),
                     failed,
+                    observed: key.and_then(|key| outcome.observed.get(&key).cloned()),
                 }
             })
             .collect();
@@ -98,7 +120,8 @@ impl Status {
         for ((origin, id), why) in &outcome.failed {
             if !resources.iter().any(|resource| resource.origin == *origin && resource.id == *id) {
                 let (id, failed) = (id.clone(), Some(why.to_string()));
-                resources.push(ResourceStatus { id, origin: *origin, kind: None, applied: false, failed });
+                let (origin, kind, observed) = (*origin, None, None);
+                resources.push(ResourceStatus { id, origin, kind, applied: false, failed, observed });
             }
         }
         Self {
