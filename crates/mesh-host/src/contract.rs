@@ -150,6 +150,46 @@ async fn drift_is_repaired_and_told_once(case: &Case) {
     );
 }
 
+fn observed(json: &str) -> String {
+    let only_observed =
+        resources(json).into_iter().map(|resource| Resource { observe_only: true, ..resource });
+    serde_json::to_string(&only_observed.collect::<Vec<_>>()).expect("JSON")
+}
+
+async fn what_is_only_observed_is_never_touched(case: &Case) {
+    let (bench, folder) = ((case.machine)(), folder());
+    let untouched = bench.picture();
+    carry(&bench, folder.path(), &observed(case.first)).await;
+    carry(&bench, folder.path(), NOTHING).await;
+    assert_eq!(bench.picture(), untouched, "{}: observed from the beginning", case.name);
+    converge(&bench, folder.path(), case.first, case.name).await;
+    let outcome = carry(&bench, folder.path(), &observed(case.first)).await;
+    assert_eq!((outcome.steps, outcome.drifted), (0, 0), "{}: handed over: {outcome:?}", case.name);
+    assert!(
+        outcome.failed.is_empty() && outcome.observed.values().all(Vec::is_empty),
+        "{}: {outcome:?}",
+        case.name
+    );
+    (case.drift)(&bench);
+    let drifted = bench.picture();
+    let outcome = carry(&bench, folder.path(), &observed(case.first)).await;
+    assert_eq!((outcome.steps, bench.picture()), (0, drifted.clone()), "{}: observed", case.name);
+    assert!(outcome.drifted + outcome.failed.len() > 0, "{}: and told: {outcome:?}", case.name);
+    let outcome = carry(&bench, folder.path(), &observed(case.first)).await;
+    assert_eq!(outcome.drifted, 0, "{}: once", case.name);
+    // What stood there before it was kept is not forgotten while it is observed.
+    let kept_again = folder.path().to_owned();
+    converge(&bench, &kept_again, case.first, case.name).await;
+    converge(&bench, &kept_again, NOTHING, case.name).await;
+    assert_eq!(bench.picture(), untouched, "{}: kept again and removed", case.name);
+    converge(&bench, folder.path(), case.first, case.name).await;
+    carry(&bench, folder.path(), &observed(case.first)).await;
+    let applied = bench.picture();
+    let outcome = carry(&bench, folder.path(), NOTHING).await;
+    assert_eq!((outcome.steps, bench.picture()), (0, applied), "{}: nor removed", case.name);
+    assert!(bench.world.kept.borrow().is_empty(), "{}: what was kept is forgotten", case.name);
+}
+
 /// What is done with the machine, from a state that was reached without faults.
 struct Passage<'a> {
     name: &'a str,
@@ -207,6 +247,7 @@ pub(crate) async fn holds(case: &Case) {
     it_converges_and_twice_is_once(case).await;
     removal_puts_back_what_was_there(case).await;
     drift_is_repaired_and_told_once(case).await;
+    what_is_only_observed_is_never_touched(case).await;
     let passages = [
         Passage { name: "applied", reached: &[], then: case.first },
         Passage { name: "changed", reached: &[case.first], then: case.second },

@@ -40,6 +40,12 @@ pub trait Kind {
     /// Looks at the machine. Changes nothing.
     async fn observe(machine: &Machine, spec: &Self::Spec) -> Result<Self::Observed, Failure>;
 
+    /// What is there instead of what is declared, in words for a person: who reads it wants to know what something was
+    /// changed to. Never what a file holds. `None` where nothing is other, or the steps say it all.
+    fn found(_spec: &Self::Spec, _observed: &Self::Observed) -> Option<String> {
+        None
+    }
+
     /// What has to be put back on removal. Called before the first step is applied, and again with what it said then
     /// whenever what is declared changes (a changed declaration may touch more). Pure.
     fn before(spec: &Self::Spec, observed: &Self::Observed, earlier: Option<&Self::Before>) -> Self::Before;

@@ -44,6 +44,8 @@ pub struct Memory {
     pub entries: BTreeMap<(Origin, ResourceId), Entry>,
     /// Drift that no confirmed report carried yet, oldest first.
     pub drift: VecDeque<Drift>,
+    /// What was found of resources that are only observed, for as long as it stands.
+    pub standing: BTreeMap<(Origin, ResourceId), Drift>,
     /// The number of the last drift.
     pub last_drift: u64,
     /// The number of the last change of a resource, or of the last place in the order of application.
@@ -392,6 +394,18 @@ impl Memory {
                 self.entries.remove(&(origin, id));
             }
             Record::Drift(drift) => self.take_drift(drift),
+            Record::Differs { origin, drift, told } => {
+                self.last_drift = self.last_drift.max(drift.number);
+                self.standing.insert((origin, drift.resource.clone()), drift.clone());
+                if !told {
+                    self.take_drift(drift);
+                }
+            }
+            Record::Agrees { origin, id, at } => {
+                if let Some(drift) = self.standing.remove(&(origin, id)) {
+                    self.take_drift(Drift { repaired_at: Some(at), ..drift });
+                }
+            }
             Record::Delivered { numbers } => {
                 // What is still being repaired is said again, once it is.
                 let open = |number| self.entries.values().any(|entry| entry.drift == Some(number));
@@ -442,6 +456,11 @@ impl Memory {
             records.push(Record::Carried { resources: self.carried.clone() });
         }
         records.extend(self.entries.values().cloned().map(|entry| Record::Entry(Box::new(entry))));
+        records.extend(self.standing.iter().map(|((origin, _), drift)| Record::Differs {
+            origin: *origin,
+            drift: drift.clone(),
+            told: true,
+        }));
         records.extend(self.drift.iter().cloned().map(Record::Drift));
         records.extend(failing::notes(&self.failing).map(Record::Note));
         records

@@ -75,6 +75,32 @@ pub struct ResourceStatus {
     /// What it failed with first, where that is something else.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed_first: Option<String>,
+    /// Where it is only observed: what of it is other than declared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed: Option<Vec<String>>,
+}
+
+impl ResourceStatus {
+    /// Whether all is done about it that is to be done.
+    pub fn is_settled(&self) -> bool {
+        self.failed.is_none() && (self.applied || self.observed.is_some())
+    }
+
+    /// In a word or a few.
+    /// `ago`: how a time is said that has passed since then.
+    pub fn words(&self, ago: impl Fn(i64) -> String) -> String {
+        match (&self.failed, &self.observed) {
+            (Some(why), _) => {
+                let since = self.failing_since.map(|since| format!(" for {}", ago(since))).unwrap_or_default();
+                let first = self.failed_first.as_ref().map(|first| format!("; at first: {first}"));
+                format!("failed{since}: {why}{}", first.unwrap_or_default())
+            }
+            (None, Some(differs)) if differs.is_empty() => "observed: as declared".to_owned(),
+            (None, Some(differs)) => format!("observed: other than declared: {}", differs.join("; ")),
+            (None, None) if self.applied => "applied".to_owned(),
+            (None, None) => "waiting".to_owned(),
+        }
+    }
 }
 
 impl Status {
@@ -91,8 +117,9 @@ impl Status {
                 };
                 let key = declared.as_ref().ok().map(|resource| (origin, resource.id.clone()));
                 let failed = outcome.failed.get(&(origin, id.clone())).map(ToString::to_string);
-                let applied = key.is_some_and(|key| applied.contains(&key));
-                ResourceStatus { id, origin, kind, applied, failed, ..ResourceStatus::default() }
+                let applied = key.as_ref().is_some_and(|key| applied.contains(key));
+                let observed = key.and_then(|key| outcome.observed.get(&key).cloned());
+                ResourceStatus { id, origin, kind, applied, failed, observed, ..ResourceStatus::default() }
             })
             .collect();
         // What is no longer declared and could not be removed.

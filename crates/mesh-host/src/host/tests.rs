@@ -1,5 +1,7 @@
 //! The host as a whole, on a machine in memory: two origins, a stale declaration, a ledger that cannot be read.
 
+mod observed;
+
 use std::{fs, rc::Rc};
 
 use tempfile::TempDir;

@@ -35,6 +35,12 @@ impl Kind for File {
         look_as(machine, &spec.path, &spec.owner, &spec.group)
     }
 
+    fn found(spec: &FileSpec, observed: &Found) -> Option<String> {
+        let content = spec.content.bytes().ok()?;
+        let meta = Meta { mode: spec.mode, owner: spec.owner.clone(), group: spec.group.clone() };
+        found_instead(&spec.path, &Content::new(&content), &meta, observed)
+    }
+
     fn before(_: &FileSpec, observed: &Found, earlier: Option<&Found>) -> Found {
         earlier.unwrap_or(observed).clone()
     }
@@ -94,6 +100,20 @@ pub(super) fn write_steps(
         Found::Other(what) => {
             Err(Failure::new(format!("at {path} is {what}: remove it, or declare another path")))
         }
+    }
+}
+
+/// What is at `path` instead of this file, in words.
+pub(super) fn found_instead(path: &str, content: &Content, meta: &Meta, observed: &Found) -> Option<String> {
+    match observed {
+        Found::Nothing => Some(format!("{path} is not there")),
+        Found::File { content: found, meta: has } if *found != content.digest() => {
+            Some(format!("{path} holds something else ({has})"))
+        }
+        Found::File { meta: has, .. } if has != meta => Some(format!("{path} has {has}")),
+        Found::File { .. } => None,
+        Found::Directory(_) => Some(format!("{path} is a directory")),
+        Found::Other(what) => Some(format!("{path} is {what}")),
     }
 }
 

@@ -97,6 +97,25 @@ pub enum Record {
     },
     /// Something was found other than declared; said again when it is put right.
     Drift(Drift),
+    /// A resource that is only observed was found other than declared.
+    Differs {
+        /// Whose.
+        origin: Origin,
+        /// What was found.
+        drift: Drift,
+        /// Whether a confirmed report said so.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        told: bool,
+    },
+    /// It no longer is, or is no longer observed.
+    Agrees {
+        /// Whose.
+        origin: Origin,
+        /// Which.
+        id: ResourceId,
+        /// Since when, in seconds since 1970-01-01 UTC.
+        at: i64,
+    },
     /// The broker confirmed a report that said these drifts as they are known now.
     Delivered {
         /// Their numbers.

@@ -96,7 +96,7 @@ impl Disk for FakeDisk {
 
 fn entry(id: &str, changed: u64) -> Record {
     let spec = VolumeSpec { name: "x".to_owned() }.into();
-    let resource = Resource { id: id.parse().expect("an id"), after: Vec::new(), spec };
+    let resource = Resource { id: id.parse().expect("an id"), after: Vec::new(), observe_only: false, spec };
     Record::Entry(Box::new(Entry {
         origin: Origin::Assigned,
         resource,
@@ -324,6 +324,30 @@ fn drift_that_is_being_repaired_is_not_forgotten_when_it_was_delivered() {
 }
 
 #[test]
+fn an_observed_difference_stands_until_it_goes_and_is_reported_at_both_ends() {
+    let mut ledger = open(&FakeDisk::default());
+    let (key, unrepaired) =
+        ((Origin::Assigned, "a".parse().expect("an id")), |record: Record| match record {
+            Record::Drift(drift) => drift,
+            other => panic!("{other:?}"),
+        });
+    let found = Drift { resource: "a".parse().expect("an id"), ..unrepaired(drift(8, None)) };
+    ledger.write([Record::Differs { origin: key.0, drift: found.clone(), told: false }]).expect("written");
+    assert_eq!(ledger.memory().drift, [found.clone()]);
+    ledger.snapshot_now();
+    assert_eq!(ledger.memory().drift, [found.clone()], "a snapshot changes nothing");
+    ledger.write([Record::Delivered { numbers: vec![8] }]).expect("written");
+    assert_eq!((ledger.memory().drift.len(), ledger.memory().standing.get(&key)), (0, Some(&found)));
+    let again = ledger.memory().records();
+    let mut memory = Memory::default();
+    again.into_iter().for_each(|record| memory.take(record));
+    assert_eq!(&memory, ledger.memory(), "what was told is not told again");
+    ledger.write([Record::Agrees { origin: key.0, id: key.1.clone(), at: 99 }]).expect("written");
+    assert_eq!(ledger.memory().drift, [Drift { repaired_at: Some(99), ..found }]);
+    assert!(ledger.memory().standing.is_empty());
+}
+
+#[test]
 fn undelivered_drift_is_bounded() {
     let mut ledger = open(&FakeDisk::default());
     ledger.write((1..=2000).map(|n| drift(n, Some(1)))).expect("written");
@@ -351,6 +375,7 @@ fn the_first_form_of_the_ledger_is_read_for_ever() {
         let carried = Resource {
             id: "v".parse().expect("an id"),
             after: Vec::new(),
+            observe_only: false,
             spec: VolumeSpec { name: "x".to_owned() }.into(),
         };
         ledger.write([Record::Carried { resources: vec![carried] }, drift(9, None)]).expect("written");

@@ -40,6 +40,8 @@ pub fn clashes(claimants: &[Claimant<'_>], lead: &dyn Fn(&str) -> String) -> BTr
         let claims: Vec<Claim> = claims.into_iter().map(|claim| claim.led(lead)).collect();
         if let Some(claim) = claims.iter().find(|claim| is_the_hosts_own(claim, &own)) {
             clashes.insert(place, Failure::new(format!("the {claim} is the host's own, or holds it")));
+        } else if claimants[place].resource.observe_only {
+            // Who only looks takes nothing, and stands in nobody's way.
         } else if let Some((claim, owner)) = claims.iter().find_map(|c| owners.get(c).map(|owner| (c, owner)))
         {
             let Claimant { origin, resource, .. } = claimants[*owner];
@@ -80,7 +82,7 @@ mod tests {
             owner: "root".to_owned(),
             group: "root".to_owned(),
         };
-        Resource { id: id.parse().expect("an id"), after: Vec::new(), spec: spec.into() }
+        Resource { id: id.parse().expect("an id"), after: Vec::new(), observe_only: false, spec: spec.into() }
     }
 
     fn words(claimants: &[(Origin, &Resource, bool)]) -> Vec<(usize, String)> {
@@ -110,6 +112,16 @@ mod tests {
     }
 
     #[test]
+    fn what_is_only_observed_stands_in_nobodys_way() {
+        let observed = Resource { observe_only: true, ..file("observed", "/etc/a") };
+        let (kept, own) = (file("kept", "/etc/a"), file("own", "/var/lib/mesh-host/lock"));
+        assert!(words(&[(Origin::Carried, &observed, true), (Origin::Assigned, &kept, false)]).is_empty());
+        assert!(words(&[(Origin::Carried, &kept, true), (Origin::Assigned, &observed, false)]).is_empty());
+        let own = Resource { observe_only: true, ..own };
+        assert_eq!(words(&[(Origin::Carried, &own, false)]).len(), 1, "what is the host's own is not shown");
+    }
+
+    #[test]
     fn a_file_and_the_unit_it_would_be_clash() {
         let unit = UnitSpec {
             name: "hello.service".to_owned(),
@@ -118,7 +130,12 @@ mod tests {
             active: None,
             restart_on: Vec::new(),
         };
-        let unit = Resource { id: "u".parse().expect("an id"), after: Vec::new(), spec: unit.into() };
+        let unit = Resource {
+            id: "u".parse().expect("an id"),
+            after: Vec::new(),
+            observe_only: false,
+            spec: unit.into(),
+        };
         let file = file("f", "/etc/systemd/system/hello.service");
         assert_eq!(words(&[(Origin::Assigned, &unit, false), (Origin::Assigned, &file, false)]).len(), 1);
     }

@@ -7,7 +7,7 @@ use mesh_ids::ResourceId;
 use super::{
     Declared, Desired,
     paths::{Led, Ways},
-    prepare::{Scope, prepare, prepare_removal},
+    prepare::{Scope, prepare, prepare_observed, prepare_removal},
     round::{Todo, removals, sequence},
 };
 use crate::{
@@ -22,6 +22,8 @@ use crate::{
 pub struct Plan {
     /// In the order of application, removals first. What needs nothing is not in it.
     pub planned: Vec<Planned>,
+    /// What is only observed and other than declared, and how: a round reports it and does nothing about it.
+    pub observed: Vec<(Origin, ResourceId, Vec<String>)>,
     /// How many resources are as declared.
     pub unchanged: usize,
 }
@@ -68,6 +70,16 @@ pub async fn plan(machine: &Machine, memory: &Memory, desired: Desired<'_>) -> P
     }
     let mut changing: [BTreeSet<ResourceId>; 2] = Default::default();
     for Todo { origin, resource } in todo {
+        if resource.observe_only {
+            let differs = prepare_observed(scope, origin, resource).await;
+            let differs = differs.unwrap_or_else(|why| vec![format!("it cannot be looked at: {why}")]);
+            if differs.is_empty() {
+                plan.unchanged += 1;
+            } else {
+                plan.observed.push((origin, resource.id.clone(), differs));
+            }
+            continue;
+        }
         let assumed = &mut changing[usize::from(origin == Origin::Assigned)];
         match prepare(scope, memory, origin, resource, assumed).await {
             Ok(prepared) if prepared.steps.is_empty() => plan.unchanged += 1,

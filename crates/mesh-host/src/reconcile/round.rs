@@ -1,9 +1,13 @@
 //! One round: what is no longer declared goes, what is declared comes, in order; the ledger knows of every step first.
 
+mod observe;
+mod steps;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use mesh_ids::ResourceId;
 use mesh_wire::{Drift, Resource, Spec};
+use steps::{Job, Rank, joins};
 
 use super::{
     Declared, Desired, NotYet, Outcome, Patience, Progress,
@@ -16,11 +20,7 @@ use crate::{
     failure::Failure,
     kinds::unit::path_of,
     ledger::{Entry, Ledger, Memory, Note, Origin, Record},
-    machine::{
-        Machine,
-        files::{FileStep, Write},
-        units::UnitStep,
-    },
+    machine::Machine,
     step::Step,
 };
 
@@ -144,6 +144,7 @@ pub async fn round(
         [(Origin::Carried, desired.carried), (Origin::Assigned, desired.assigned.unwrap_or_default())];
     let (todo, failed) = sequence(&lists, round.ledger.memory(), &ways);
     round.outcome.failed.extend(failed);
+    round.end_observations()?;
     round.patience.forget_old(machine.clock.elapsed());
     let mut rest = todo.as_slice();
     while !rest.is_empty() {
@@ -164,34 +165,6 @@ struct Round<'a> {
     outcome: Outcome,
     /// Whether systemd has to read its unit files again before the next unit is started.
     reload_due: bool,
-}
-
-/// A resource with steps to take.
-struct Job<'a> {
-    todo: Todo<'a>,
-    rank: Rank,
-    prepared: Prepared,
-    failed: Option<Failure>,
-}
-
-/// Jobs of the first three ranks are taken together, rank by rank: many files cost one sync, many units one reload.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Rank {
-    Directory,
-    File,
-    Unit,
-    Alone,
-}
-
-impl Rank {
-    fn of(resource: &Resource) -> Self {
-        match resource.spec {
-            Spec::Directory(_) => Self::Directory,
-            Spec::File(_) => Self::File,
-            Spec::Unit(_) => Self::Unit,
-            _ => Self::Alone,
-        }
-    }
 }
 
 impl<'a> Round<'a> {
@@ -276,6 +249,10 @@ impl<'a> Round<'a> {
             if self.outcome.failed.contains_key(&(key.0, key.1.to_string())) {
                 continue;
             }
+            if next.resource.observe_only {
+                self.observe(next).await?;
+                continue;
+            }
             if let Some(blocking) = self.blocking(next) {
                 self.fail(&key, Failure::new(format!("it waits for {blocking}, which failed")));
                 continue;
@@ -351,7 +328,10 @@ impl<'a> Round<'a> {
 
     /// Which failed resource this one waits for.
     fn blocking(&self, todo: &Todo<'_>) -> Option<ResourceId> {
-        let failed = |id: &&ResourceId| self.outcome.failed.contains_key(&(todo.origin, id.to_string()));
+        let failed = |id: &&ResourceId| {
+            self.outcome.failed.contains_key(&(todo.origin, id.to_string()))
+                && self.desired.observes(todo.origin, id) != Some(true)
+        };
         waits_for(todo.resource).find(failed).cloned()
     }
 
@@ -396,8 +376,13 @@ impl<'a> Round<'a> {
         let restarting =
             prepared.steps.iter().any(Step::restarts) || known.is_some_and(|entry| entry.restarting);
         let seen = known.map(|entry| entry.seen.clone()).unwrap_or_default();
-        let prepared =
-            Prepared { steps: Vec::new(), before: prepared.before.clone(), seen, was_applied: false };
+        let prepared = Prepared {
+            steps: Vec::new(),
+            before: prepared.before.clone(),
+            seen,
+            was_applied: false,
+            found: None,
+        };
         let entry = Entry { restarting, drift, ..self.entry(todo, prepared, None) };
         records.push(Record::Entry(Box::new(entry)));
         self.ledger.write(records)
@@ -419,95 +404,6 @@ impl<'a> Round<'a> {
             restarting: false,
             drift: None,
         }
-    }
-
-    /// Takes the steps of all jobs.
-    async fn run(&mut self, jobs: &mut [Job<'a>]) {
-        for rank in [Rank::Directory, Rank::File, Rank::Unit, Rank::Alone] {
-            let places: Vec<usize> = (0..jobs.len()).filter(|place| jobs[*place].rank == rank).collect();
-            for place in &places {
-                let blocking = waits_for(jobs[*place].todo.resource)
-                    .find(|id| jobs.iter().any(|job| job.failed.is_some() && job.todo.resource.id == **id));
-                if let Some(id) = blocking {
-                    jobs[*place].failed = Some(Failure::new(format!("it waits for {id}, which failed")));
-                }
-            }
-            // First everything up to the content of files, for all jobs; the contents together; then the rest.
-            let mut writes: Vec<(usize, Write)> = Vec::new();
-            let mut later: Vec<(usize, Step)> = Vec::new();
-            for place in places {
-                let steps = std::mem::take(&mut jobs[place].prepared.steps);
-                let mut written = false;
-                for step in steps {
-                    match step {
-                        Step::File(FileStep::Write(write)) => {
-                            written = true;
-                            writes.push((place, write));
-                        }
-                        step if written || matches!(step, Step::Unit(_)) => later.push((place, step)),
-                        step => self.take_for(jobs, place, &step).await,
-                    }
-                }
-            }
-            self.write(jobs, writes);
-            // Every unit file is written now: once they are read, they are for all units.
-            later.sort_by_key(|(_, step)| *step != Step::Unit(UnitStep::Reload));
-            for (place, step) in later {
-                self.take_for(jobs, place, &step).await;
-            }
-        }
-        if let Err(why) = self.reload_if_due().await {
-            let units = jobs.iter_mut().filter(|job| job.rank == Rank::Unit && job.failed.is_none());
-            units.for_each(|job| job.failed = Some(why.clone()));
-        }
-    }
-
-    /// Writes the files of several jobs together.
-    fn write(&mut self, jobs: &mut [Job<'a>], mut writes: Vec<(usize, Write)>) {
-        writes.retain(|(place, _)| jobs[*place].failed.is_none());
-        for (place, write) in &writes {
-            let todo = jobs[*place].todo;
-            (self.progress)(todo.origin, &todo.resource.id, &Step::File(FileStep::Write(write.clone())));
-            self.reload_due |= touches_units(&write.path);
-        }
-        let (places, writes): (Vec<usize>, Vec<Write>) = writes.into_iter().unzip();
-        self.outcome.steps += writes.len();
-        for ((place, write), done) in places.iter().zip(&writes).zip(self.scope.machine.files.write(&writes))
-        {
-            jobs[*place].failed = done.err().map(|why| why.during(format!("write {}", write.path)));
-        }
-    }
-
-    async fn take_for(&mut self, jobs: &mut [Job<'a>], place: usize, step: &Step) {
-        if jobs[place].failed.is_none() {
-            jobs[place].failed = self.take(&jobs[place].todo.key(), step).await.err();
-        }
-    }
-
-    /// Takes one step.
-    async fn take(&mut self, key: &Key, step: &Step) -> Result<(), Failure> {
-        (self.progress)(key.0, &key.1, step);
-        self.outcome.steps += 1;
-        match step {
-            Step::Unit(UnitStep::Reload) => {
-                self.reload_due = true;
-                return Ok(());
-            }
-            Step::Unit(UnitStep::Start(_) | UnitStep::Restart(..) | UnitStep::Enable(_)) => {
-                self.reload_if_due().await?;
-            }
-            Step::File(step) => self.reload_due |= touches_units(step.path()),
-            _ => {}
-        }
-        step.apply(self.scope.machine).await
-    }
-
-    async fn reload_if_due(&mut self) -> Result<(), Failure> {
-        if !self.reload_due {
-            return Ok(());
-        }
-        self.reload_due = false;
-        Step::Unit(UnitStep::Reload).apply(self.scope.machine).await
     }
 
     /// Looks again at what was applied, and remembers how it went.
@@ -571,21 +467,4 @@ impl<'a> Round<'a> {
     fn fail(&mut self, key: &Key, why: Failure) {
         self.outcome.failed.insert((key.0, key.1.to_string()), why);
     }
-}
-
-/// Whether a resource may be taken together with these: what it waits for is settled, or of a lower rank.
-fn joins(next: &Todo<'_>, jobs: &[Job<'_>]) -> bool {
-    let rank = Rank::of(next.resource);
-    waits_for(next.resource).all(|needed| {
-        jobs.iter()
-            .filter(|job| job.todo.origin == next.origin && job.todo.resource.id == *needed)
-            .all(|job| job.rank < rank && rank != Rank::Alone)
-    })
-}
-
-/// Whether systemd has to read its unit files again when something at this path changed.
-fn touches_units(path: &str) -> bool {
-    ["/etc/systemd/system/", "/usr/lib/systemd/system/", "/lib/systemd/system/", "/run/systemd/system/"]
-        .iter()
-        .any(|folder| path.starts_with(folder))
 }
