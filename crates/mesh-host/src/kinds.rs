@@ -9,6 +9,7 @@ pub mod directory;
 pub mod file;
 pub mod network;
 pub mod package;
+pub mod sysctl;
 pub mod unit;
 pub mod vhost;
 pub mod volume;
@@ -39,6 +40,17 @@ pub trait Kind {
 
     /// Looks at the machine. Changes nothing.
     async fn observe(machine: &Machine, spec: &Self::Spec) -> Result<Self::Observed, Failure>;
+
+    /// Looks at the machine, also at what was declared earlier and no longer is: `before` is what [`Kind::before`] said
+    /// last. For kinds of which a part can be given up while the rest stays.
+    async fn observe_since(
+        machine: &Machine,
+        spec: &Self::Spec,
+        before: Option<&Self::Before>,
+    ) -> Result<Self::Observed, Failure> {
+        let _ = before;
+        Self::observe(machine, spec).await
+    }
 
     /// What has to be put back on removal. Called before the first step is applied, and again with what it said then
     /// whenever what is declared changes (a changed declaration may touch more). Pure.
@@ -112,6 +124,10 @@ macro_rules! for_kind {
             }
             ::mesh_wire::Spec::Unit($inner) => {
                 type $kind = $crate::kinds::unit::Unit;
+                $body
+            }
+            ::mesh_wire::Spec::Sysctl($inner) => {
+                type $kind = $crate::kinds::sysctl::Sysctl;
                 $body
             }
             ::mesh_wire::Spec::Container($inner) => {

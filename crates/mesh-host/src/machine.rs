@@ -10,6 +10,7 @@ pub mod files;
 pub mod packages;
 pub mod process;
 pub mod routes;
+pub mod sysctls;
 pub mod units;
 pub mod watch;
 
@@ -31,6 +32,8 @@ pub struct Machine {
     pub units: Rc<dyn units::Units>,
     /// The package manager.
     pub packages: Rc<dyn packages::Packages>,
+    /// The parameters of the kernel.
+    pub sysctls: Rc<dyn sysctls::Sysctls>,
     /// The container engine.
     pub engine: Rc<dyn engine::Engine>,
     /// The wall clock.
@@ -46,6 +49,7 @@ impl Machine {
         Self {
             files: Rc::new(files::RealFiles::new(paths.root(), &paths.saved())),
             packages: Rc::new(packages::RealPackages::new(paths.root())),
+            sysctls: Rc::new(sysctls::RealSysctls::new(paths.root())),
             engine: Rc::new(engine::socket::EngineSocket::new(sockets, Some(Rc::clone(&units)), images)),
             units,
             clock: Rc::new(SystemClock),

@@ -5,7 +5,10 @@ use std::fmt;
 
 use crate::{
     failure::Failure,
-    machine::{Machine, engine::EngineStep, files::FileStep, packages::PackageStep, units::UnitStep},
+    machine::{
+        Machine, engine::EngineStep, files::FileStep, packages::PackageStep, sysctls::SysctlStep,
+        units::UnitStep,
+    },
 };
 
 /// One act.
@@ -17,6 +20,8 @@ pub enum Step {
     Unit(UnitStep),
     /// On packages.
     Package(PackageStep),
+    /// On the parameters of the kernel.
+    Sysctl(SysctlStep),
     /// On the container engine and what runs in it.
     Engine(EngineStep),
 }
@@ -27,6 +32,7 @@ impl fmt::Display for Step {
             Self::File(step) => step.fmt(f),
             Self::Unit(step) => step.fmt(f),
             Self::Package(step) => step.fmt(f),
+            Self::Sysctl(step) => step.fmt(f),
             Self::Engine(step) => step.fmt(f),
         }
     }
@@ -39,6 +45,7 @@ impl Step {
             Self::File(step) => step.apply(machine),
             Self::Unit(step) => step.apply(machine).await,
             Self::Package(step) => step.apply(machine).await,
+            Self::Sysctl(step) => step.apply(machine),
             Self::Engine(step) => step.apply(machine).await,
         };
         done.map_err(|failure| failure.during(self))
@@ -55,7 +62,7 @@ impl Step {
         match self {
             Self::Unit(step) => step.restarts(),
             Self::Engine(step) => step.restarts(),
-            Self::File(_) | Self::Package(_) => false,
+            Self::File(_) | Self::Package(_) | Self::Sysctl(_) => false,
         }
     }
 }

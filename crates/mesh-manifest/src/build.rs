@@ -11,7 +11,7 @@ use mesh_wire::{
     Resource,
     kinds::{
         ContainerSpec, Content, DirectorySpec, FileSpec, Kind, Lifecycle, Mode, NetworkSpec, PackageSpec,
-        Spec, UnitSpec, VolumeSpec,
+        Spec, SysctlSpec, UnitSpec, VolumeSpec,
     },
 };
 
@@ -128,6 +128,10 @@ fn drafts(manifest: &Manifest, images: Images<'_>) -> Result<Vec<Draft>, Problem
     for (index, entry) in manifest.packages.iter().enumerate() {
         let spec = PackageSpec { names: entry.names.clone(), repository: entry.repository.clone() };
         push(Kind::Package, index, &entry.names.join(","), &entry.after, &[], spec.into());
+    }
+    for (index, entry) in manifest.sysctls.iter().enumerate() {
+        let spec = SysctlSpec { name: entry.name.clone(), settings: entry.settings.clone() };
+        push(Kind::Sysctl, index, &entry.name, &entry.after, &[], spec.into());
     }
     for (index, entry) in manifest.files.iter().enumerate() {
         let spec = FileSpec {

@@ -101,6 +101,18 @@ entry! {
 }
 
 entry! {
+    /// Parameters of the kernel, set at once and whenever the machine starts. Removed with the module: the old values come
+    /// back. Its id is `sysctl:NAME`.
+    SysctlEntry {
+        /// What the settings are called together: they are kept in `/etc/sysctl.d/90-mesh-NAME.conf`. Two modules cannot
+        /// have the same.
+        name: String,
+        /// Each parameter, such as "net.ipv4.ip_forward", and its value. Two modules cannot set the same.
+        settings: BTreeMap<String, String>,
+    }
+}
+
+entry! {
     /// A named volume. Its data stays when the module is removed. Its id is `volume:NAME`.
     VolumeEntry {
         /// Its name within the module.

@@ -9,6 +9,7 @@ mod file;
 mod mode;
 mod network;
 mod package;
+mod sysctl;
 mod unit;
 mod vhost;
 mod volume;
@@ -24,6 +25,7 @@ pub use network::NetworkSpec;
 pub use package::PackageSpec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+pub use sysctl::SysctlSpec;
 pub use unit::UnitSpec;
 pub use vhost::VhostSpec;
 pub use volume::VolumeSpec;
@@ -102,6 +104,7 @@ kinds! {
     File "file" FileSpec: "A file, its content, its mode and its owner.",
     Package "package" PackageSpec: "Packages of the machine's package manager.",
     Unit "unit" UnitSpec: "A systemd unit.",
+    Sysctl "sysctl" SysctlSpec: "Parameters of the kernel.",
     Container "container" ContainerSpec: "A container of the machine's engine.",
     Volume "volume" VolumeSpec: "A named volume of the machine's engine.",
     Network "network" NetworkSpec: "A network of the machine's engine.",

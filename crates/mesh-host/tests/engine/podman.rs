@@ -18,6 +18,7 @@ use mesh_host::{
         engine::{images::ImageStore, socket::EngineSocket},
         files::RealFiles,
         packages::Packages,
+        sysctls::RealSysctls,
         units::{UnitFound, Units},
     },
 };
@@ -68,6 +69,7 @@ impl Podman {
             files: Rc::new(RealFiles::new(Path::new("/"), &self.path().join("saved"))),
             units: Rc::new(Nothing),
             packages: Rc::new(Nothing),
+            sysctls: Rc::new(RealSysctls::new(self.path())),
             engine: Rc::new(self.engine()),
             clock: Rc::new(SystemClock),
         }

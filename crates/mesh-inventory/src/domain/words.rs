@@ -26,6 +26,9 @@ pub(crate) fn describe(spec: &Spec) -> Vec<String> {
                 .flatten()
                 .collect()
         }
+        Spec::Sysctl(sysctl) => {
+            sysctl.settings.iter().map(|(key, value)| short(&format!("{key} = {value}"))).collect()
+        }
         Spec::Container(container) => container_words(container),
         Spec::Volume(volume) => vec![volume.name.clone()],
         Spec::Network(network) => vec![network.name.clone()],

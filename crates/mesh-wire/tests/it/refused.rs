@@ -158,6 +158,8 @@ fn paths_that_wander_and_names_that_are_options_are_refused() {
         json!({"id": "a", "kind": "unit", "spec": {"name": "../x.service"}}),
         json!({"id": "a", "kind": "unit", "spec": {"name": "x"}}),
         json!({"id": "a", "kind": "volume", "spec": {"name": "-v"}}),
+        json!({"id": "a", "kind": "sysctl", "spec": {"name": "a/b", "settings": {"vm.swappiness": "1"}}}),
+        json!({"id": "a", "kind": "sysctl", "spec": {"name": "a", "settings": {}}}),
         json!({"id": "a", "kind": "container", "spec": {"name": "a", "image": "mesh/hello:latest"}}),
     ];
     for case in cases {
@@ -175,4 +177,44 @@ fn a_token_with_any_character_changed_is_refused() {
         assert!(changed.parse::<JoinToken>().is_err(), "character {at}");
     }
     assert_eq!("hello".parse::<JoinToken>().unwrap_err(), InvalidToken::NotAToken);
+}
+
+#[test]
+fn a_parameter_of_the_kernel_is_written_in_one_way_and_leads_nowhere_else() {
+    let read = |key: &str, value: &str| {
+        let spec = json!({"name": "a", "settings": {key: value}});
+        mesh_wire::Spec::read("sysctl", &spec.to_string())
+    };
+    let good = ["net.ipv4.ip_forward", "net.ipv4.conf.eth0/7.rp_filter", "dev.raid.speed-limit", "fs.a:b.c"];
+    for key in good {
+        assert!(read(key, "1").is_ok(), "{key}");
+    }
+    let bad = [
+        "",
+        "vm",
+        "vm.",
+        ".vm",
+        "vm..swappiness",
+        "vm./.x",
+        "vm.//.x",
+        "vm.//etc.passwd",
+        "vm.a//b",
+        "/vm.x",
+        "vm/x.y",
+        "vm.*",
+        "-vm.swappiness",
+        "vm.x y",
+        "vm.x=1",
+        "vm.x\ny",
+        "vm.é",
+        "../../etc/passwd",
+        "a.b/",
+    ];
+    for key in bad {
+        assert!(read(key, "1").is_err(), "{key}");
+    }
+    for value in ["", " 1", "1 ", "1\n2", "\u{1}"] {
+        assert!(read("vm.swappiness", value).is_err(), "{value:?}");
+    }
+    assert!(read("net.ipv4.tcp_rmem", "4096\t131072 6291456").is_ok());
 }
