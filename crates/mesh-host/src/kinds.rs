@@ -11,6 +11,7 @@ pub mod network;
 pub mod package;
 pub mod sysctl;
 pub mod unit;
+pub mod user;
 pub mod vhost;
 pub mod volume;
 
@@ -124,6 +125,10 @@ macro_rules! for_kind {
             }
             ::mesh_wire::Spec::Unit($inner) => {
                 type $kind = $crate::kinds::unit::Unit;
+                $body
+            }
+            ::mesh_wire::Spec::User($inner) => {
+                type $kind = $crate::kinds::user::User;
                 $body
             }
             ::mesh_wire::Spec::Sysctl($inner) => {

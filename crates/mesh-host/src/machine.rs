@@ -11,7 +11,9 @@ pub mod packages;
 pub mod process;
 pub mod routes;
 pub mod sysctls;
+mod tool;
 pub mod units;
+pub mod users;
 pub mod watch;
 
 use std::{
@@ -32,6 +34,8 @@ pub struct Machine {
     pub units: Rc<dyn units::Units>,
     /// The package manager.
     pub packages: Rc<dyn packages::Packages>,
+    /// Users and groups.
+    pub users: Rc<dyn users::Users>,
     /// The parameters of the kernel.
     pub sysctls: Rc<dyn sysctls::Sysctls>,
     /// The container engine.
@@ -49,6 +53,7 @@ impl Machine {
         Self {
             files: Rc::new(files::RealFiles::new(paths.root(), &paths.saved())),
             packages: Rc::new(packages::RealPackages::new(paths.root())),
+            users: Rc::new(users::RealUsers::new(paths.root())),
             sysctls: Rc::new(sysctls::RealSysctls::new(paths.root())),
             engine: Rc::new(engine::socket::EngineSocket::new(sockets, Some(Rc::clone(&units)), images)),
             units,

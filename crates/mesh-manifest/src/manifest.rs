@@ -10,7 +10,7 @@ use crate::{
     build,
     entries::{
         ContainerEntry, DirectoryEntry, FileEntry, NetworkEntry, PackageEntry, SysctlEntry, UnitEntry,
-        VolumeEntry,
+        UserEntry, VolumeEntry,
     },
     place::{Key, Problem},
     placement::Placement,
@@ -41,6 +41,9 @@ pub struct Manifest {
     /// Packages of the machine's package manager.
     #[serde(default, rename = "package", skip_serializing_if = "Vec::is_empty")]
     pub packages: Vec<PackageEntry>,
+    /// System users.
+    #[serde(default, rename = "user", skip_serializing_if = "Vec::is_empty")]
+    pub users: Vec<UserEntry>,
     /// Parameters of the kernel.
     #[serde(default, rename = "sysctl", skip_serializing_if = "Vec::is_empty")]
     pub sysctls: Vec<SysctlEntry>,
@@ -90,7 +93,7 @@ impl Manifest {
             return Err(Problem::new(
                 [],
                 "the module has no resource: expected at least one [[directory]], [[file]], [[package]], [[sysctl]], \
-                 [[unit]], [[volume]], [[network]] or [[container]]",
+                 [[unit]], [[user]], [[volume]], [[network]] or [[container]]",
             ));
         }
         if self.count() > MAX_RESOURCES {
@@ -122,6 +125,7 @@ impl Manifest {
     fn count(&self) -> usize {
         self.directories.len()
             + self.packages.len()
+            + self.users.len()
             + self.sysctls.len()
             + self.files.len()
             + self.volumes.len()

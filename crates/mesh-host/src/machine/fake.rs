@@ -7,6 +7,7 @@ mod files;
 mod packages;
 mod sysctls;
 mod units;
+mod users;
 
 use std::{
     cell::{Cell, RefCell},
@@ -17,7 +18,7 @@ use std::{
 
 use mesh_ids::Digest;
 
-use super::{Clock, Machine, engine::Engine, files::Content, files::Meta};
+use super::{Clock, Machine, engine::Engine, files::Content, files::Meta, users::UserFound};
 use crate::failure::Failure;
 
 /// What a killed process unwinds with.
@@ -124,6 +125,10 @@ pub struct World {
     pub installed: RefCell<BTreeSet<String>>,
     /// The packages that can be installed.
     pub available: RefCell<BTreeSet<String>>,
+    /// The users, but for root.
+    pub users: RefCell<BTreeMap<String, UserFound>>,
+    /// The groups and their numbers.
+    pub groups: RefCell<BTreeMap<String, u32>>,
     /// The parameters of the kernel.
     pub sysctls: RefCell<BTreeMap<String, String>>,
     /// The clock, in seconds since 1970-01-01 UTC.
@@ -146,6 +151,8 @@ impl World {
             ("vm.swappiness", "60"),
         ];
         world.sysctls.borrow_mut().extend(kernel.map(|(key, value)| (key.to_owned(), value.to_owned())));
+        let groups = [("root", 0), ("adm", 4), ("video", 44)];
+        world.groups.borrow_mut().extend(groups.map(|(name, gid)| (name.to_owned(), gid)));
         world.now.set(1_900_000_000);
         Rc::new(world)
     }
@@ -157,6 +164,7 @@ impl World {
             files: Rc::clone(&doors) as _,
             units: Rc::clone(&doors) as _,
             packages: Rc::clone(&doors) as _,
+            users: Rc::clone(&doors) as _,
             sysctls: Rc::clone(&doors) as _,
             engine,
             clock: doors,
@@ -184,7 +192,8 @@ impl World {
         let units: BTreeMap<_, _> =
             units.iter().filter(|(_, unit)| unit.active || unit.enabled || unit.read.is_some()).collect();
         let (tree, installed, sysctls) = (self.tree.borrow(), self.installed.borrow(), self.sysctls.borrow());
-        format!("{tree:#?}\n{units:#?}\n{installed:#?}\n{sysctls:#?}")
+        let (users, groups) = (self.users.borrow(), self.groups.borrow());
+        format!("{tree:#?}\n{units:#?}\n{installed:#?}\n{users:#?}\n{groups:#?}\n{sysctls:#?}")
     }
 }
 

@@ -15,6 +15,8 @@ pub enum Claim {
     Path(String),
     /// A systemd unit.
     Unit(String),
+    /// A user, with the group of its name.
+    User(String),
     /// A parameter of the kernel.
     Sysctl(String),
 }
@@ -25,6 +27,7 @@ impl fmt::Display for Claim {
             Self::Port(port) => write!(f, "the port {port}"),
             Self::Path(path) => write!(f, "the path {path}"),
             Self::Unit(unit) => write!(f, "the unit {unit}"),
+            Self::User(name) => write!(f, "the user {name}"),
             Self::Sysctl(key) => write!(f, "the kernel's parameter {key}"),
         }
     }
@@ -47,6 +50,7 @@ fn of_kind(spec: &Spec) -> Vec<Claim> {
         Spec::File(file) => vec![Claim::Path(file.path.clone())],
         Spec::Directory(directory) => vec![Claim::Path(directory.path.clone())],
         Spec::Unit(unit) => vec![Claim::Unit(unit.name.clone())],
+        Spec::User(user) => vec![Claim::User(user.name.clone())],
         Spec::Sysctl(sysctl) => {
             let parameters = sysctl.settings.keys().map(|key| Claim::Sysctl(key.clone()));
             parameters.chain([Claim::Path(format!("/etc/sysctl.d/90-mesh-{}.conf", sysctl.name))]).collect()

@@ -218,3 +218,37 @@ fn a_parameter_of_the_kernel_is_written_in_one_way_and_leads_nowhere_else() {
     }
     assert!(read("net.ipv4.tcp_rmem", "4096\t131072 6291456").is_ok());
 }
+
+#[test]
+fn a_user_is_never_root_and_its_entry_holds_no_other_line() {
+    let read = |spec: Value| mesh_wire::Spec::read("user", &spec.to_string());
+    let good = [
+        json!({"name": "hello"}),
+        json!({"name": "_apt-1", "uid": 100, "gid": 60000, "home": "/var/lib/a b", "groups": ["adm", "video"]}),
+    ];
+    for spec in good {
+        assert!(read(spec.clone()).is_ok(), "{spec}");
+    }
+    let bad = [
+        json!({"name": "root"}),
+        json!({"name": ""}),
+        json!({"name": "-r"}),
+        json!({"name": "1hello"}),
+        json!({"name": "Hello"}),
+        json!({"name": "a:b"}),
+        json!({"name": "a\nb"}),
+        json!({"name": "x".repeat(32)}),
+        json!({"name": "a", "uid": 0}),
+        json!({"name": "a", "gid": 0}),
+        json!({"name": "a", "uid": 65534}),
+        json!({"name": "a", "home": "relative"}),
+        json!({"name": "a", "home": "/a:0:0"}),
+        json!({"name": "a", "shell": "/bin/sh\nroot::0"}),
+        json!({"name": "a", "groups": ["a,b"]}),
+        json!({"name": "a", "groups": ["b", "b"]}),
+        json!({"name": "a", "groups": ["a"]}),
+    ];
+    for spec in bad {
+        assert!(read(spec.clone()).is_err(), "{spec}");
+    }
+}
