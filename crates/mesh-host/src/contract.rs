@@ -4,6 +4,9 @@
 //!
 //! A kind adds a [`Case`] in the list at the end, and has all of that tried.
 
+mod sysctl;
+mod user;
+
 use std::{panic::AssertUnwindSafe, path::Path, rc::Rc};
 
 use futures_util::FutureExt as _;

@@ -17,7 +17,7 @@ use self::refusals::SaidRefusals;
 use crate::{
     failure::{During as _, Failure},
     intake::{self, Refusal, Stored, Trust},
-    kinds::unit::path_of as unit_path,
+    kinds::{sysctl::path_of as sysctl_path, unit::path_of as unit_path},
     ledger::{Folder, Ledger, Lock, Memory, Origin, Record, Since, position_in},
     machine::Machine,
     paths::Paths,
@@ -361,6 +361,7 @@ impl Host {
             .filter_map(|resource| match &resource.spec {
                 Spec::File(file) => Some(file.path.clone()),
                 Spec::Directory(directory) => Some(directory.path.clone()),
+                Spec::Sysctl(sysctl) => Some(sysctl_path(&sysctl.name)),
                 Spec::Unit(unit) => unit.content.as_ref().map(|_| unit_path(&unit.name)),
                 _ => None,
             })

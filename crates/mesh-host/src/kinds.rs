@@ -9,7 +9,9 @@ pub mod directory;
 pub mod file;
 pub mod network;
 pub mod package;
+pub mod sysctl;
 pub mod unit;
+pub mod user;
 pub mod vhost;
 pub mod volume;
 
@@ -44,6 +46,17 @@ pub trait Kind {
     /// changed to. Never what a file holds. `None` where nothing is other, or the steps say it all.
     fn found(_spec: &Self::Spec, _observed: &Self::Observed) -> Option<String> {
         None
+    }
+
+    /// Looks at the machine, also at what was declared earlier and no longer is: `before` is what [`Kind::before`] said
+    /// last. For kinds of which a part can be given up while the rest stays.
+    async fn observe_since(
+        machine: &Machine,
+        spec: &Self::Spec,
+        before: Option<&Self::Before>,
+    ) -> Result<Self::Observed, Failure> {
+        let _ = before;
+        Self::observe(machine, spec).await
     }
 
     /// What has to be put back on removal. Called before the first step is applied, and again with what it said then
@@ -129,6 +142,14 @@ macro_rules! for_kind {
             }
             ::mesh_wire::Spec::Unit($inner) => {
                 type $kind = $crate::kinds::unit::Unit;
+                $body
+            }
+            ::mesh_wire::Spec::User($inner) => {
+                type $kind = $crate::kinds::user::User;
+                $body
+            }
+            ::mesh_wire::Spec::Sysctl($inner) => {
+                type $kind = $crate::kinds::sysctl::Sysctl;
                 $body
             }
             ::mesh_wire::Spec::Container($inner) => {

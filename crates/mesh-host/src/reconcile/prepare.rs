@@ -118,9 +118,9 @@ async fn prepare_kind<K: Kind>(
     was_applied: bool,
     changed: Vec<ResourceId>,
 ) -> Result<(Vec<Step>, serde_json::Value, Option<String>), Failure> {
-    let observed = K::observe(machine, spec).await?;
     let earlier: Option<K::Before> =
         before.cloned().map(serde_json::from_value).transpose().during("read what stood there before")?;
+    let observed = K::observe_since(machine, spec, earlier.as_ref()).await?;
     let before = K::before(spec, &observed, earlier.as_ref());
     let memory = kinds::Memory::<K> { before, applied: was_applied.then(|| spec.clone()), changed };
     let steps = K::plan(spec, &observed, &memory)?;
@@ -157,7 +157,7 @@ async fn prepare_removal_kind<K: Kind>(
     before: &serde_json::Value,
 ) -> Result<Vec<Step>, Failure> {
     let before: K::Before = serde_json::from_value(before.clone()).during("read what stood there before")?;
-    let observed = K::observe(machine, spec).await?;
+    let observed = K::observe_since(machine, spec, Some(&before)).await?;
     K::remove(spec, &observed, &before)
 }
 

@@ -410,31 +410,42 @@ impl<'a> Round<'a> {
     async fn finish(&mut self, job: Job<'a>) -> Result<(), Failure> {
         let todo = job.todo;
         let key = todo.key();
-        let failed = match job.failed {
-            Some(why) => Some(why),
-            None => self.complete(&todo).await.err(),
+        let outcome = match job.failed {
+            Some(why) => Err(why),
+            None => self.complete(&todo).await,
         };
-        if let Some(why) = failed {
-            self.patience.failed(key.0, &key.1, &why);
-            self.fail(&key, why);
-            return Ok(());
-        }
+        let before = match outcome {
+            Ok(before) => before,
+            Err(why) => {
+                self.patience.failed(key.0, &key.1, &why);
+                self.fail(&key, why);
+                return Ok(());
+            }
+        };
         let mut records = self.repaired(&todo);
+        // What was put back while it was applied need not be put back again.
+        if let Some(entry) = self.ledger.memory().entries.get(&key)
+            && entry.before != before
+        {
+            records.push(Record::Entry(Box::new(Entry { before, ..entry.clone() })));
+        }
         records.push(Record::Completed { origin: key.0, id: key.1.clone(), seen: job.prepared.seen });
         self.ledger.write(records)?;
         self.outcome.applied.push(key);
         Ok(())
     }
 
-    /// Takes the steps that could only be seen once the others were taken, and demands that none is left then.
-    async fn complete(&mut self, todo: &Todo<'_>) -> Result<(), Failure> {
-        for step in self.left_to_do(todo).await? {
+    /// Takes the steps that could only be seen once the others were taken, and demands that none is left then. Returns
+    /// what is still to be put back on removal.
+    async fn complete(&mut self, todo: &Todo<'_>) -> Result<serde_json::Value, Failure> {
+        for step in self.left_to_do(todo).await?.steps {
             self.take(&todo.key(), &step).await?;
         }
         self.reload_if_due().await?;
-        let left: Vec<String> = self.left_to_do(todo).await?.iter().map(ToString::to_string).collect();
+        let Prepared { steps, before, .. } = self.left_to_do(todo).await?;
+        let left: Vec<String> = steps.iter().map(ToString::to_string).collect();
         if left.is_empty() {
-            return Ok(());
+            return Ok(before);
         }
         Err(Failure::new(format!(
             "it is not as declared after every step was taken; still to do: {}",
@@ -443,14 +454,13 @@ impl<'a> Round<'a> {
     }
 
     /// What the machine lacks to be as declared. Whether it was restarted is not among it: it was.
-    async fn left_to_do(&self, todo: &Todo<'_>) -> Result<Vec<Step>, Failure> {
+    async fn left_to_do(&self, todo: &Todo<'_>) -> Result<Prepared, Failure> {
         let mut memory = Memory::default();
         if let Some(entry) = self.ledger.memory().entries.get(&todo.key()).cloned() {
             let seen = BTreeMap::new();
             memory.entries.insert(todo.key(), Entry { complete: true, restarting: false, seen, ..entry });
         }
-        let prepared = prepare(self.scope, &memory, todo.origin, todo.resource, &BTreeSet::new()).await?;
-        Ok(prepared.steps)
+        prepare(self.scope, &memory, todo.origin, todo.resource, &BTreeSet::new()).await
     }
 
     /// The record that an earlier drift of this resource is put right, if there was one.

@@ -26,6 +26,15 @@ pub(crate) fn describe(spec: &Spec) -> Vec<String> {
                 .flatten()
                 .collect()
         }
+        Spec::User(user) => {
+            let uid = user.uid.map(|uid| format!("uid {uid}"));
+            let home = user.home.as_ref().map(|home| format!("home {home}"));
+            let groups = (!user.groups.is_empty()).then(|| format!("also in {}", user.groups.join(", ")));
+            [uid, home, groups].into_iter().flatten().collect()
+        }
+        Spec::Sysctl(sysctl) => {
+            sysctl.settings.iter().map(|(key, value)| short(&format!("{key} = {value}"))).collect()
+        }
         Spec::Container(container) => container_words(container),
         Spec::Volume(volume) => vec![volume.name.clone()],
         Spec::Network(network) => vec![network.name.clone()],

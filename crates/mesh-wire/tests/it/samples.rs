@@ -9,7 +9,7 @@ use mesh_wire::{
     EnrolRequest, FORMAT, Facts, JoinToken, Report, Resource, Signed, Spec,
     kinds::{
         ContainerSpec, Content, DatabaseSpec, DirectorySpec, FileSpec, Lifecycle, Mode, Mount, NetworkSpec,
-        PackageSpec, Port, Protocol, Ready, UnitSpec, VhostSpec, VolumeSpec,
+        PackageSpec, Port, Protocol, Ready, SysctlSpec, UnitSpec, UserSpec, VhostSpec, VolumeSpec,
     },
 };
 
@@ -64,6 +64,29 @@ pub(crate) fn resources() -> Vec<Resource> {
                 enabled: Some(true),
                 active: Some(true),
                 restart_on: vec!["file:/etc/hello/motd".parse().unwrap()],
+            },
+        ),
+        resource(
+            "user:hello",
+            &[],
+            UserSpec {
+                name: "hello".into(),
+                uid: Some(300),
+                gid: Some(301),
+                home: Some("/var/lib/hello".into()),
+                shell: Some("/bin/sh".into()),
+                groups: vec!["adm".into()],
+            },
+        ),
+        resource(
+            "sysctl:forwarding",
+            &[],
+            SysctlSpec {
+                name: "forwarding".into(),
+                settings: BTreeMap::from([
+                    ("net.ipv4.conf.eth0/7.forwarding".into(), "1".into()),
+                    ("net.ipv4.ip_forward".into(), "1".into()),
+                ]),
             },
         ),
         resource("volume:data", &[], VolumeSpec { name: "data".into() }),
