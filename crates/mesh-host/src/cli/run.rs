@@ -10,6 +10,7 @@ use crate::{
     host::Host,
     intake::Trust,
     ledger::Lock,
+    link_file,
     machine::{
         Machine,
         program::{Program as _, RealProgram, launch},
@@ -34,20 +35,20 @@ impl Run {
         let program = Rc::new(RealProgram::new(paths));
         if !self.on_trial {
             make_way(paths, &program).await?;
-            serve(paths, program, None).await?;
-            return Ok(Exit::Done);
+            return serve(paths, program, None).await.map(|()| Exit::Done);
         }
         let outcome = match OnTrial::of_this_process(&*program) {
             Ok(trial) => serve(paths, Rc::clone(&program), Some(trial)).await,
-            Err(why) => Err(why),
+            Err(why) => Err(why.into()),
         };
-        if let Err(why) = &outcome
-            && let Err(unwritten) = program.give_up(&why.to_string())
+        if let Err(Ended { why, .. }) = &outcome
+            && let Err(unwritten) = program.give_up(why)
         {
             // The installed program is told by the end of this one, too.
             tracing::warn!(why = %unwritten, "it is not remembered why this program failed");
         }
-        outcome.map(|()| Exit::Done).map_err(Ended::from)
+        // Whatever is wrong: the installed program has to be started, so never with the code to stay down.
+        outcome.map(|()| Exit::Done).map_err(|ended| Ended::new(Exit::Failed, ended.why))
     }
 }
 
@@ -90,9 +91,18 @@ async fn make_way(paths: &Paths, program: &RealProgram) -> Result<(), Failure> {
     }
 }
 
-async fn serve(paths: &Paths, program: Rc<RealProgram>, trial: Option<OnTrial>) -> Result<(), Failure> {
+async fn serve(paths: &Paths, program: Rc<RealProgram>, trial: Option<OnTrial>) -> Result<(), Ended> {
+    let missing = link_file::missing(paths)?;
+    if let Some(missing) = missing.as_ref().filter(|missing| !missing.carries) {
+        // There is nothing to keep that this machine could still be sure of.
+        return Err(Ended::new(Exit::StaysDown, missing.why.clone()));
+    }
     let (host_end, uplink_end) = report::channel();
-    let (uplink, trust, state) = match link(paths, uplink_end) {
+    let linked = match missing {
+        Some(missing) => Err(Failure::new(missing.why)),
+        None => link(paths, uplink_end),
+    };
+    let (uplink, trust, state) = match linked {
         Ok(Some((uplink, trust))) => {
             let state = LinkState::Disconnected { since: None, error: "not tried yet".to_owned() };
             (Some(uplink), Some(trust), state)
@@ -109,7 +119,8 @@ async fn serve(paths: &Paths, program: Rc<RealProgram>, trial: Option<OnTrial>) 
     if trial.is_some() {
         host.refuse_unreadable("it does not take the place of the version before it")?;
     }
-    run::run(paths, machine, host, run::Ends { host: host_end, uplink, state, trial }).await
+    run::run(paths, machine, host, run::Ends { host: host_end, uplink, state, trial }).await?;
+    Ok(())
 }
 
 fn link(paths: &Paths, end: UplinkEnd) -> Result<Option<(Uplink, Trust)>, Failure> {

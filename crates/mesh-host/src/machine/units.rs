@@ -2,12 +2,13 @@
 
 mod direct;
 mod real;
+pub mod transient;
 mod watch;
 
 use std::fmt;
 
 use async_trait::async_trait;
-pub use real::RealUnits;
+pub use real::{RealUnits, SystemState, system_state};
 
 use super::Machine;
 use crate::failure::Failure;

@@ -19,7 +19,9 @@ use mesh_host::{
         files::RealFiles,
         packages::Packages,
         program::RealProgram,
+        sysctls::RealSysctls,
         units::{UnitFound, Units},
+        users::RealUsers,
     },
     paths::Paths,
 };
@@ -71,6 +73,8 @@ impl Podman {
             units: Rc::new(Nothing),
             packages: Rc::new(Nothing),
             program: Rc::new(RealProgram::new(&Paths::under(self.path()))),
+            users: Rc::new(RealUsers::new(self.path())),
+            sysctls: Rc::new(RealSysctls::new(self.path())),
             engine: Rc::new(self.engine()),
             clock: Rc::new(SystemClock),
         }

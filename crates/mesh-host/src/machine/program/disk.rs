@@ -6,7 +6,7 @@ use std::{
     collections::HashMap,
     fs::{self, DirBuilder, File, OpenOptions},
     io::{self, Read},
-    os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, symlink},
+    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, symlink},
     path::{Path, PathBuf},
 };
 
@@ -135,9 +135,11 @@ impl Disk for RealDisk {
     }
 
     fn make_folder(&self, path: &Path) -> io::Result<()> {
-        match DirBuilder::new().mode(0o755).create(path) {
+        match DirBuilder::new().create(path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
-            outcome => outcome,
+            Err(error) => Err(error),
+            // Everybody may run what is in it, whatever this process gives to what it makes otherwise.
+            Ok(()) => fs::set_permissions(path, fs::Permissions::from_mode(0o755)),
         }
     }
 

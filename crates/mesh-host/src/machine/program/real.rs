@@ -147,7 +147,7 @@ mod tests {
     fn machine() -> (TempDir, Paths) {
         let folder = tempfile::tempdir().expect("a folder");
         let paths = Paths::under(folder.path());
-        for inside in ["usr/local/bin", "var/lib"] {
+        for inside in ["usr/local/bin", "var/lib/mesh-host"] {
             fs::create_dir_all(folder.path().join(inside)).expect("a folder");
         }
         fs::write(paths.program(), program("old")).expect("a program");

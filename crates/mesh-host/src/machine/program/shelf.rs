@@ -83,9 +83,6 @@ impl<D: Disk> Shelf<D> {
         let new = self.state.with_extension("json.new");
         let write = || {
             let bytes = serde_json::to_vec(state)?;
-            if let Some(folder) = self.state.parent() {
-                self.disk.make_folder(folder)?;
-            }
             self.disk.write(&new, &bytes, 0o600)?;
             self.disk.sync(&new)?;
             self.disk.rename(&new, &self.state)?;

@@ -18,11 +18,11 @@ use super::{Active, Load, UnitFound, Units, direct, watch::Watch};
 use crate::failure::{During as _, Failure};
 
 const DESTINATION: &str = "org.freedesktop.systemd1";
-const MANAGER_PATH: &str = "/org/freedesktop/systemd1";
+pub(super) const MANAGER_PATH: &str = "/org/freedesktop/systemd1";
 const MANAGER: &str = "org.freedesktop.systemd1.Manager";
 const UNIT: &str = "org.freedesktop.systemd1.Unit";
 /// For what systemd answers at once.
-const QUESTION: Duration = Duration::from_secs(25);
+pub(super) const QUESTION: Duration = Duration::from_secs(25);
 /// For reading all unit files again: generators may be slow.
 const RELOAD: Duration = Duration::from_secs(90);
 /// For starting and stopping: above systemd's own limit of 90 s for each, which a restart may need twice.
@@ -99,15 +99,35 @@ impl Bus {
         })
     }
 
-    async fn property(&self, path: &str, name: &str) -> Result<OwnedVariant, Failure> {
+    pub(super) async fn property(&self, path: &str, of: &str, name: &str) -> Result<OwnedVariant, Failure> {
         let interface = "org.freedesktop.DBus.Properties";
-        let reply = self.call(path, interface, "Get", &(UNIT, name), QUESTION).await?;
+        let reply = self.call(path, interface, "Get", &(of, name), QUESTION).await?;
         reply.body().deserialize().during(format!("read systemd's answer about {name}"))
     }
 }
 
+/// What systemd says of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SystemState {
+    /// Its version, as its distribution writes it.
+    pub version: String,
+    /// How the machine is: `running`, `degraded`, `starting`, … (systemctl(1), is-system-running).
+    pub state: String,
+}
+
+/// Asks systemd how it and the machine are, on a connection of its own.
+pub async fn system_state() -> Result<SystemState, Failure> {
+    let bus = Bus::connect().await?;
+    let ask = async |name: &str| {
+        let value = bus.property(MANAGER_PATH, MANAGER, name).await?;
+        String::try_from(value).during(format!("read systemd's answer about {name}"))
+    };
+    Ok(SystemState { version: ask("Version").await?, state: ask("SystemState").await? })
+}
+
 /// One unit as `ListUnitsByNames` has it: name, description, load, active, sub, following, path, job id, type, path.
-type Listed = (String, String, String, String, String, String, OwnedObjectPath, u32, String, OwnedObjectPath);
+pub(super) type Listed =
+    (String, String, String, String, String, String, OwnedObjectPath, u32, String, OwnedObjectPath);
 
 /// The body of `JobRemoved`: the job's number, its path, the unit, and how it ended.
 type Removed = (u32, OwnedObjectPath, String, String);
@@ -221,7 +241,7 @@ impl Units for RealUnits {
             // Of a unit that has no file there is no state of the file.
             let file: Result<String, Failure> = bus.manager("GetUnitFileState", &(name,), QUESTION).await;
             let needs_reload = load == Load::Loaded
-                && bus.property(path.as_str(), "NeedDaemonReload").await?.try_into().unwrap_or(false);
+                && bus.property(path.as_str(), UNIT, "NeedDaemonReload").await?.try_into().unwrap_or(false);
             let enabled = file.ok().as_deref().and_then(enabled);
             Ok(UnitFound { load, active: active(&active_state), sub, enabled, needs_reload })
         };
