@@ -91,7 +91,8 @@ impl ResourceStatus {
     pub fn words(&self, ago: impl Fn(i64) -> String) -> String {
         match (&self.failed, &self.observed) {
             (Some(why), _) => {
-                let since = self.failing_since.map(|since| format!(" for {}", ago(since))).unwrap_or_default();
+                let since =
+                    self.failing_since.map(|since| format!(" for {}", ago(since))).unwrap_or_default();
                 let first = self.failed_first.as_ref().map(|first| format!("; at first: {first}"));
                 format!("failed{since}: {why}{}", first.unwrap_or_default())
             }
