@@ -64,7 +64,9 @@ fn print_text(plan: &reconcile::Plan) {
     }
     for (origin, id, differs) in &plan.observed {
         print(format_args!("= {id} ({origin}, only observed) is other than declared"));
-        differs.iter().for_each(|found| print(format_args!("    {found}")));
+        for found in differs {
+            print(format_args!("    {found}"));
+        }
     }
     match plan.planned.len() {
         0 if plan.observed.is_empty() => {

@@ -333,14 +333,16 @@ fn an_observed_difference_stands_until_it_goes_and_is_reported_at_both_ends() {
         });
     let found = Drift { resource: "a".parse().expect("an id"), ..unrepaired(drift(8, None)) };
     ledger.write([Record::Differs { origin: key.0, drift: found.clone(), told: false }]).expect("written");
-    assert_eq!(ledger.memory().drift, [found.clone()]);
+    assert_eq!(ledger.memory().drift, std::slice::from_ref(&found));
     ledger.snapshot_now();
-    assert_eq!(ledger.memory().drift, [found.clone()], "a snapshot changes nothing");
+    assert_eq!(ledger.memory().drift, std::slice::from_ref(&found), "a snapshot changes nothing");
     ledger.write([Record::Delivered { numbers: vec![8] }]).expect("written");
     assert_eq!((ledger.memory().drift.len(), ledger.memory().standing.get(&key)), (0, Some(&found)));
     let again = ledger.memory().records();
     let mut memory = Memory::default();
-    again.into_iter().for_each(|record| memory.take(record));
+    for record in again {
+        memory.take(record);
+    }
     assert_eq!(&memory, ledger.memory(), "what was told is not told again");
     ledger.write([Record::Agrees { origin: key.0, id: key.1.clone(), at: 99 }]).expect("written");
     assert_eq!(ledger.memory().drift, [Drift { repaired_at: Some(99), ..found }]);

@@ -128,8 +128,6 @@ pub struct World {
     pub tree: RefCell<BTreeMap<String, Node>>,
     /// What stands in the way of changes at some paths; at `/`: everywhere.
     pub troubles: RefCell<BTreeMap<String, Trouble>>,
-    /// Who may own a file: names of users and groups, with their numbers.
-    pub owners: RefCell<BTreeMap<String, u32>>,
     /// What was kept.
     pub kept: RefCell<BTreeMap<Digest, Content>>,
     /// The units systemd knows.
@@ -165,7 +163,6 @@ impl World {
         for path in ["/", "/etc", "/etc/systemd", "/etc/systemd/system", "/etc/sysctl.d", "/opt"] {
             world.tree.borrow_mut().insert(path.to_owned(), Node::Directory(root(0o755)));
         }
-        world.owners.borrow_mut().insert("root".to_owned(), 0);
         world.available.borrow_mut().extend(["curl", "jq", "tree"].map(str::to_owned));
         let kernel = [
             ("net.ipv4.ip_forward", "0"),

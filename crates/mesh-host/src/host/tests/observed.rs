@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn observed(file: String) -> String {
+fn observed(file: &str) -> String {
     file.replacen('{', r#"{"observe_only": true, "#, 1)
 }
 
@@ -18,7 +18,7 @@ async fn what_is_other_than_declared_is_told_once_until_it_changes_or_goes() {
     let bench = Bench::new();
     let mut host = bench.host().await;
     bench.world.put("/etc/a", "x", 0o644);
-    let frame = bench.mesh.with(1, 1, &list(&[observed(file("a", "/etc/a", "x"))]));
+    let frame = bench.mesh.with(1, 1, &list(&[observed(&file("a", "/etc/a", "x"))]));
     assert_eq!(follow(&mut host, &frame).await.drifted, 0);
     assert_eq!(told(&host), []);
     bench.world.put("/etc/a", "by hand", 0o644);
@@ -56,9 +56,8 @@ async fn nothing_waits_for_what_is_only_observed() {
     let mut host = bench.host().await;
     let after = file("b", "/etc/b", "x").replacen('{', r#"{"after": ["a", "c"], "#, 1);
     // One is other than declared, the other cannot be looked at.
-    let broken =
-        observed(r#"{"id": "c", "kind": "unit", "spec": {"name": "no.service", "active": true}}"#.to_owned());
-    let json = format!("[{}, {broken}, {after}]", observed(file("a", "/etc/a", "x")));
+    let broken = observed(r#"{"id": "c", "kind": "unit", "spec": {"name": "no.service", "active": true}}"#);
+    let json = format!("[{}, {broken}, {after}]", observed(&file("a", "/etc/a", "x")));
     let outcome = follow(&mut host, &bench.mesh.with(1, 1, &resources(&json))).await;
     assert_eq!(bench.world.text("/etc/b").as_deref(), Some("x"), "{outcome:?}");
     assert_eq!(bench.world.text("/etc/a"), None);
@@ -72,7 +71,7 @@ async fn what_was_kept_and_is_only_observed_stays_when_it_is_no_longer_declared(
     bench.world.put("/etc/a", "old", 0o600);
     let mut host = bench.host().await;
     let kept = |n| bench.mesh.with(1, n, &list(&[file("a", "/etc/a", "x")]));
-    let seen = |n| bench.mesh.with(1, n, &list(&[observed(file("a", "/etc/a", "y"))]));
+    let seen = |n| bench.mesh.with(1, n, &list(&[observed(&file("a", "/etc/a", "y"))]));
     follow(&mut host, &kept(1)).await;
     let outcome = follow(&mut host, &seen(2)).await;
     assert_eq!((outcome.steps, outcome.drifted), (0, 1));
@@ -95,7 +94,7 @@ async fn a_plan_shows_what_is_only_observed_beside_what_would_change() {
     let bench = Bench::new();
     let host = bench.host().await;
     let declared: Vec<Declared> =
-        list(&[observed(file("a", "/etc/a", "x")), file("b", "/etc/b", "x")]).into_iter().map(Ok).collect();
+        list(&[observed(&file("a", "/etc/a", "x")), file("b", "/etc/b", "x")]).into_iter().map(Ok).collect();
     let plan = host.plan_carried(&declared).await;
     assert_eq!(plan.planned.iter().map(|planned| planned.id.as_str()).collect::<Vec<_>>(), ["b"]);
     assert!(

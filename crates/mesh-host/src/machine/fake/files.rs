@@ -1,5 +1,7 @@
 //! The files of the machine in memory.
 
+use std::collections::BTreeMap;
+
 use mesh_ids::Digest;
 
 use super::{Doors, Node, World};
@@ -80,26 +82,33 @@ impl World {
         }
     }
 
-    fn number(&self, name: &str) -> Option<u32> {
-        self.owners.borrow().get(name).copied().or_else(|| name.parse().ok())
+    fn know_owner(&self, meta: &Meta) -> Result<(), Failure> {
+        number(&self.user_numbers(), &meta.owner).ok_or_else(|| Names::missing("user", &meta.owner))?;
+        number(&self.groups.borrow(), &meta.group).ok_or_else(|| Names::missing("group", &meta.group))?;
+        Ok(())
     }
 
-    fn know_owner(&self, meta: &Meta) -> Result<(), Failure> {
-        self.number(&meta.owner).ok_or_else(|| Names::missing("user", &meta.owner))?;
-        self.number(&meta.group).ok_or_else(|| Names::missing("group", &meta.group))?;
-        Ok(())
+    fn user_numbers(&self) -> BTreeMap<String, u32> {
+        let users = self.users.borrow();
+        let numbers = users.iter().map(|(name, user)| (name.clone(), user.uid));
+        numbers.chain([("root".to_owned(), 0)]).collect()
     }
 
     /// As it is found later: called by the first name that has the number.
     fn as_found(&self, meta: &Meta) -> Meta {
-        let owners = self.owners.borrow();
-        let called = |name: &str| {
-            let number = owners.get(name).copied().or_else(|| name.parse().ok());
-            let first = owners.iter().find(|(_, other)| Some(**other) == number);
-            first.map_or_else(|| name.to_owned(), |(name, _)| name.clone())
-        };
-        Meta { mode: meta.mode, owner: called(&meta.owner), group: called(&meta.group) }
+        let (users, groups) = (self.user_numbers(), self.groups.borrow());
+        Meta { mode: meta.mode, owner: called(&users, &meta.owner), group: called(&groups, &meta.group) }
     }
+}
+
+fn number(names: &BTreeMap<String, u32>, name: &str) -> Option<u32> {
+    names.get(name).copied().or_else(|| name.parse().ok())
+}
+
+fn called(names: &BTreeMap<String, u32>, name: &str) -> String {
+    let number = number(names, name);
+    let first = names.iter().find(|(_, other)| Some(**other) == number);
+    first.map_or_else(|| name.to_owned(), |(name, _)| name.clone())
 }
 
 fn beside(path: &str) -> String {
@@ -164,7 +173,8 @@ impl Files for Doors {
     }
 
     fn is_same_owner(&self, one: &Meta, other: &Meta) -> bool {
-        let numbers = |meta: &Meta| (self.0.number(&meta.owner), self.0.number(&meta.group));
+        let (users, groups) = (self.0.user_numbers(), self.0.groups.borrow());
+        let numbers = |meta: &Meta| (number(&users, &meta.owner), number(&groups, &meta.group));
         numbers(one) == numbers(other)
     }
 

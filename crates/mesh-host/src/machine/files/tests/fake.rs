@@ -9,6 +9,7 @@ use super::{
 use crate::machine::{
     engine::NoEngine,
     fake::{Node, World},
+    users::UserFound,
 };
 
 pub(super) struct Memory(Rc<World>);
@@ -17,10 +18,11 @@ impl Memory {
     pub(super) fn new() -> Self {
         let world = World::bare();
         world.tree.borrow_mut().retain(|path, _| path == "/");
-        world
-            .owners
-            .borrow_mut()
-            .extend([("bob", 1234), ("robert", 1234)].map(|(name, n)| (name.to_owned(), n)));
+        for name in ["bob", "robert"] {
+            let user = UserFound { uid: 1234, gid: 1234, ..UserFound::default() };
+            world.users.borrow_mut().insert(name.to_owned(), user);
+            world.groups.borrow_mut().insert(name.to_owned(), 1234);
+        }
         Self(world)
     }
 
