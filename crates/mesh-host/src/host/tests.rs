@@ -471,3 +471,28 @@ async fn what_was_kept_outlives_a_ledger_that_a_person_moved_away_with_its_note(
     assert_eq!(*bench.world.kept.borrow(), kept);
     assert_eq!(bench.world.text("/etc/a").as_deref(), Some("x"), "it is the person's now");
 }
+
+#[tokio::test]
+async fn another_version_is_neither_applied_nor_failed_before_its_trial_is_over_and_told_in_words_after_it() {
+    let bench = Bench::new();
+    let mut host = bench.host().await;
+    let declared = resources(&format!(
+        r#"[{{"id": "host", "kind": "host", "spec": {{"version": "0.2.0", "source": "bundle", "digest": "sha256:{}"}}}},
+            {}]"#,
+        "01".repeat(32),
+        file("a", "/etc/a", "x")
+    ));
+    let outcome = follow(&mut host, &bench.mesh.with(1, 1, &declared)).await;
+    assert!(outcome.failed.is_empty(), "{outcome:?}");
+    let report = host.report().expect("a node");
+    assert_eq!((report.applied, report.upgrade), (vec!["a".to_owned()], None));
+    let program = bench.world.machine(Rc::new(NoEngine)).program;
+    program.begin().expect("begun");
+    let upgrade = host.report().expect("a node").upgrade.expect("told");
+    assert!(upgrade.on_trial && upgrade.failed.is_empty());
+    program.give_up("it cannot read the ledger").expect("given up");
+    let outcome = round(&mut bench.host().await).await;
+    assert!(failed(&outcome)[0].1.contains("is not tried again: it cannot read the ledger"), "{outcome:?}");
+    let upgrade = bench.host().await.report().expect("a node").upgrade.expect("told");
+    assert_eq!((upgrade.on_trial, upgrade.failed[0].reason.as_str()), (false, "it cannot read the ledger"));
+}
