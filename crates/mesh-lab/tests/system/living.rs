@@ -158,6 +158,20 @@ fn the_host_is_installed_as_a_package_keeps_a_machine_from_its_cage_and_gives_it
     let status = node.read(&format!("/proc/{}/status", main_process(node))).unwrap();
     assert!(status.contains("NoNewPrivs:\t1") && status.contains("Seccomp:\t2"), "{status}");
 
+    // Another version of the package restarts the host; without the package nothing that was kept goes, nor what is known
+    // of it.
+    let second = main_process(node);
+    node.run(["dpkg", "--install", "/srv/mesh-host.deb"]).unwrap();
+    wait("the host of the other package", node, |node| {
+        let now = main_process(node);
+        now != "0" && now != second
+    });
+    node.run(["dpkg", "--purge", "mesh-host"]).unwrap();
+    assert_ne!(node.exec(["systemctl", "is-active", UNIT]).unwrap().code, 0);
+    assert!(exists(node, "/var/lib/mesh-host/ledger/journal") && exists(node, "/etc/probe/a"));
+    assert_eq!(node.run(["podman", "ps", "--format", "{{.Names}}"]).unwrap(), "probe");
+    node.run(["dpkg", "--install", "/srv/mesh-host.deb"]).unwrap();
+
     // Leaving takes everything off again; removing the package, the rest.
     let left = node.run_with_input(["mesh-host", "leave", "--carried"], "", long).unwrap();
     assert!(!left.contains("stays: /"), "{left}");
