@@ -9,7 +9,9 @@ pub mod directory;
 pub mod file;
 pub mod network;
 pub mod package;
+pub mod sysctl;
 pub mod unit;
+pub mod user;
 pub mod vhost;
 pub mod volume;
 
@@ -39,6 +41,23 @@ pub trait Kind {
 
     /// Looks at the machine. Changes nothing.
     async fn observe(machine: &Machine, spec: &Self::Spec) -> Result<Self::Observed, Failure>;
+
+    /// What is there instead of what is declared, in words for a person: who reads it wants to know what something was
+    /// changed to. Never what a file holds. `None` where nothing is other, or the steps say it all.
+    fn found(_spec: &Self::Spec, _observed: &Self::Observed) -> Option<String> {
+        None
+    }
+
+    /// Looks at the machine, also at what was declared earlier and no longer is: `before` is what [`Kind::before`] said
+    /// last. For kinds of which a part can be given up while the rest stays.
+    async fn observe_since(
+        machine: &Machine,
+        spec: &Self::Spec,
+        before: Option<&Self::Before>,
+    ) -> Result<Self::Observed, Failure> {
+        let _ = before;
+        Self::observe(machine, spec).await
+    }
 
     /// What has to be put back on removal. Called before the first step is applied, and again with what it said then
     /// whenever what is declared changes (a changed declaration may touch more). Pure.
@@ -85,6 +104,17 @@ impl Claim {
     pub fn path(path: &str) -> Self {
         Self::new("path", path)
     }
+
+    /// The path, if it is one.
+    pub fn as_path(&self) -> Option<&str> {
+        self.0.strip_prefix("path ")
+    }
+
+    /// The same claim, of the path to which this one leads.
+    #[must_use]
+    pub fn led(self, lead: &dyn Fn(&str) -> String) -> Self {
+        self.as_path().map(|path| Self::path(&lead(path))).unwrap_or(self)
+    }
 }
 
 impl fmt::Display for Claim {
@@ -112,6 +142,14 @@ macro_rules! for_kind {
             }
             ::mesh_wire::Spec::Unit($inner) => {
                 type $kind = $crate::kinds::unit::Unit;
+                $body
+            }
+            ::mesh_wire::Spec::User($inner) => {
+                type $kind = $crate::kinds::user::User;
+                $body
+            }
+            ::mesh_wire::Spec::Sysctl($inner) => {
+                type $kind = $crate::kinds::sysctl::Sysctl;
                 $body
             }
             ::mesh_wire::Spec::Container($inner) => {

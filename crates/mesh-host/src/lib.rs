@@ -22,6 +22,7 @@ pub mod kinds;
 pub mod leave;
 pub mod ledger;
 pub mod link_file;
+pub mod login;
 pub mod machine;
 pub mod paths;
 pub mod reconcile;

@@ -114,7 +114,7 @@ pub fn missing(paths: &Paths) -> Result<Option<Missing>, Failure> {
     if read_private(&paths.link_file())?.is_some() {
         return Ok(None);
     }
-    let ledger = Ledger::glance(&paths.ledger())?;
+    let ledger = Ledger::glance(&paths.ledger(), &paths.ledger_note())?;
     let carries = ledger.as_ref().is_some_and(Ledger::carries);
     let link = paths.link_file().display().to_string();
     let again = "run 'mesh-host leave' and then 'mesh-host join' with a new token";
@@ -165,7 +165,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let paths = Paths::under(root.path());
         assert_eq!(missing(&paths).unwrap(), None, "a bare machine");
-        let mut ledger = Ledger::open(Box::new(Folder::new(paths.ledger()))).unwrap();
+        let mut ledger = Ledger::open(Box::new(Folder::new(paths.ledger(), paths.ledger_note()))).unwrap();
         assert_eq!(missing(&paths).unwrap(), None, "a machine that applied a file");
 
         NodeKeys::make(&paths, "t7").unwrap();

@@ -12,8 +12,11 @@ pub mod listeners;
 pub mod packages;
 pub mod process;
 pub mod routes;
+pub mod sysctls;
+mod tool;
 pub mod traces;
 pub mod units;
+pub mod users;
 pub mod watch;
 
 use std::{
@@ -34,6 +37,10 @@ pub struct Machine {
     pub units: Rc<dyn units::Units>,
     /// The package manager.
     pub packages: Rc<dyn packages::Packages>,
+    /// Users and groups.
+    pub users: Rc<dyn users::Users>,
+    /// The parameters of the kernel.
+    pub sysctls: Rc<dyn sysctls::Sysctls>,
     /// The container engine.
     pub engine: Rc<dyn engine::Engine>,
     /// The wall clock.
@@ -59,6 +66,8 @@ impl Machine {
         Self {
             files: Rc::new(files::RealFiles::new(paths.root(), &paths.saved())),
             packages: Rc::new(packages::RealPackages::new(paths.root())),
+            users: Rc::new(users::RealUsers::new(paths.root())),
+            sysctls: Rc::new(sysctls::RealSysctls::new(paths.root())),
             engine: Rc::new(engine::socket::EngineSocket::new(sockets, starts_engine, images)),
             units,
             clock: Rc::new(SystemClock),

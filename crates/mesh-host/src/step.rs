@@ -5,7 +5,10 @@ use std::fmt;
 
 use crate::{
     failure::Failure,
-    machine::{Machine, engine::EngineStep, files::FileStep, packages::PackageStep, units::UnitStep},
+    machine::{
+        Machine, engine::EngineStep, files::FileStep, packages::PackageStep, sysctls::SysctlStep,
+        units::UnitStep, users::UserStep,
+    },
 };
 
 /// One act.
@@ -17,6 +20,10 @@ pub enum Step {
     Unit(UnitStep),
     /// On packages.
     Package(PackageStep),
+    /// On users and groups.
+    User(UserStep),
+    /// On the parameters of the kernel.
+    Sysctl(SysctlStep),
     /// On the container engine and what runs in it.
     Engine(EngineStep),
 }
@@ -27,6 +34,8 @@ impl fmt::Display for Step {
             Self::File(step) => step.fmt(f),
             Self::Unit(step) => step.fmt(f),
             Self::Package(step) => step.fmt(f),
+            Self::User(step) => step.fmt(f),
+            Self::Sysctl(step) => step.fmt(f),
             Self::Engine(step) => step.fmt(f),
         }
     }
@@ -39,6 +48,8 @@ impl Step {
             Self::File(step) => step.apply(machine),
             Self::Unit(step) => step.apply(machine).await,
             Self::Package(step) => step.apply(machine).await,
+            Self::User(step) => step.apply(machine).await,
+            Self::Sysctl(step) => step.apply(machine),
             Self::Engine(step) => step.apply(machine).await,
         };
         done.map_err(|failure| failure.during(self))
@@ -55,7 +66,7 @@ impl Step {
         match self {
             Self::Unit(step) => step.restarts(),
             Self::Engine(step) => step.restarts(),
-            Self::File(_) | Self::Package(_) => false,
+            Self::File(_) | Self::Package(_) | Self::User(_) | Self::Sysctl(_) => false,
         }
     }
 }

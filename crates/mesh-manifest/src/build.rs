@@ -11,7 +11,7 @@ use mesh_wire::{
     Resource,
     kinds::{
         ContainerSpec, Content, DirectorySpec, FileSpec, Kind, Lifecycle, Mode, NetworkSpec, PackageSpec,
-        Spec, UnitSpec, VolumeSpec,
+        Spec, SysctlSpec, UnitSpec, UserSpec, VolumeSpec,
     },
 };
 
@@ -98,9 +98,31 @@ pub(crate) fn resources(manifest: &Manifest, images: Images<'_>) -> Result<Vec<R
             Spec::Container(container) => container.restart_on = refer(&draft.restart_on)?,
             _ => {}
         }
-        resources.push(Resource { id: full(&draft.id, &draft.at)?, after: refer(&after)?, spec });
+        let observe_only = is_observed(manifest, spec.kind(), &draft.at[1]);
+        resources.push(Resource {
+            id: full(&draft.id, &draft.at)?,
+            after: refer(&after)?,
+            observe_only,
+            spec,
+        });
     }
     Ok(resources)
+}
+
+/// Whether the entry of this kind and place is only to be looked at.
+fn is_observed(manifest: &Manifest, kind: Kind, at: &Key) -> bool {
+    let Key::Index(index) = *at else { return false };
+    match kind {
+        Kind::Directory => manifest.directories.get(index).is_some_and(|entry| entry.observe_only),
+        Kind::File => manifest.files.get(index).is_some_and(|entry| entry.observe_only),
+        Kind::Package => manifest.packages.get(index).is_some_and(|entry| entry.observe_only),
+        Kind::Unit => manifest.units.get(index).is_some_and(|entry| entry.observe_only),
+        Kind::Container => manifest.containers.get(index).is_some_and(|entry| entry.observe_only),
+        Kind::Volume => manifest.volumes.get(index).is_some_and(|entry| entry.observe_only),
+        Kind::Network => manifest.networks.get(index).is_some_and(|entry| entry.observe_only),
+        // Never in a module.
+        Kind::Database | Kind::Vhost => false,
+    }
 }
 
 fn drafts(manifest: &Manifest, images: Images<'_>) -> Result<Vec<Draft>, Problem> {
@@ -128,6 +150,21 @@ fn drafts(manifest: &Manifest, images: Images<'_>) -> Result<Vec<Draft>, Problem
     for (index, entry) in manifest.packages.iter().enumerate() {
         let spec = PackageSpec { names: entry.names.clone(), repository: entry.repository.clone() };
         push(Kind::Package, index, &entry.names.join(","), &entry.after, &[], spec.into());
+    }
+    for (index, entry) in manifest.users.iter().enumerate() {
+        let spec = UserSpec {
+            name: entry.name.clone(),
+            uid: entry.uid,
+            gid: entry.gid,
+            home: entry.home.clone(),
+            shell: entry.shell.clone(),
+            groups: entry.groups.clone(),
+        };
+        push(Kind::User, index, &entry.name, &entry.after, &[], spec.into());
+    }
+    for (index, entry) in manifest.sysctls.iter().enumerate() {
+        let spec = SysctlSpec { name: entry.name.clone(), settings: entry.settings.clone() };
+        push(Kind::Sysctl, index, &entry.name, &entry.after, &[], spec.into());
     }
     for (index, entry) in manifest.files.iter().enumerate() {
         let spec = FileSpec {
@@ -271,8 +308,8 @@ fn check_bindings(drafts: &[Draft]) -> Result<(), Problem> {
     Ok(())
 }
 
-/// What an entry has to wait for though nobody wrote it: the directories around its path, its volumes and networks, and
-/// what it mounts.
+/// What an entry has to wait for though nobody wrote it: the directories around its path, its owner, its volumes and
+/// networks, and what it mounts.
 fn implied(draft: &Draft, known: &BTreeMap<String, usize>, manifest: &Manifest) -> Vec<String> {
     let mut ids = Vec::new();
     let mut around = |path: &str| {
@@ -281,8 +318,19 @@ fn implied(draft: &Draft, known: &BTreeMap<String, usize>, manifest: &Manifest) 
         }
     };
     match &draft.spec {
-        Spec::Directory(directory) => around(&directory.path),
-        Spec::File(file) => around(&file.path),
+        Spec::Directory(directory) => {
+            around(&directory.path);
+            ids.extend([&directory.owner, &directory.group].map(|name| format!("user:{name}")));
+        }
+        Spec::File(file) => {
+            around(&file.path);
+            ids.extend([&file.owner, &file.group].map(|name| format!("user:{name}")));
+        }
+        Spec::User(user) => {
+            // The folders around its home, and groups that are other users' own.
+            user.home.iter().for_each(|home| around(home));
+            ids.extend(user.groups.iter().map(|name| format!("user:{name}")));
+        }
         Spec::Container(container) => {
             for mount in &container.mounts {
                 if mount.source.starts_with('/') {

@@ -19,6 +19,10 @@ macro_rules! entry {
             /// What has to be applied before it: `KIND:NAME` of other entries of this module, such as `file:/etc/hello`.
             #[serde(default, skip_serializing_if = "Vec::is_empty")]
             pub after: Vec<String>,
+            /// Whether the mesh only looks at it and says what is other than written here: it then makes, repairs and removes
+            /// nothing of it.
+            #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+            pub observe_only: bool,
         }
     };
 }
@@ -97,6 +101,42 @@ entry! {
         /// It is restarted when one of these entries changed, as `KIND:NAME`. They are also waited for.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         restart_on: Vec<String>,
+    }
+}
+
+entry! {
+    /// A system user and the group of its name, without a password. Deleted with the module where the mesh made it. Files
+    /// and directories of this module that belong to it wait for it. Its id is `user:NAME`.
+    UserEntry {
+        /// Its name. Used as it is: two modules cannot have the same.
+        name: String,
+        /// Its number; chosen by the machine where not given.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        uid: Option<u32>,
+        /// The number of its group; chosen by the machine where not given.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        gid: Option<u32>,
+        /// Its home, made where there is none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        home: Option<String>,
+        /// Its login shell; none where not given.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        shell: Option<String>,
+        /// Further groups it is in. They have to exist.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        groups: Vec<String>,
+    }
+}
+
+entry! {
+    /// Parameters of the kernel, set at once and whenever the machine starts. Removed with the module: the old values come
+    /// back. Its id is `sysctl:NAME`.
+    SysctlEntry {
+        /// What the settings are called together: they are kept in `/etc/sysctl.d/90-mesh-NAME.conf`. Two modules cannot
+        /// have the same.
+        name: String,
+        /// Each parameter, such as "net.ipv4.ip_forward", and its value. Two modules cannot set the same.
+        settings: BTreeMap<String, String>,
     }
 }
 

@@ -9,7 +9,8 @@ use sha2::{Digest as _, Sha256};
 use crate::{
     build,
     entries::{
-        ContainerEntry, DirectoryEntry, FileEntry, NetworkEntry, PackageEntry, UnitEntry, VolumeEntry,
+        ContainerEntry, DirectoryEntry, FileEntry, NetworkEntry, PackageEntry, SysctlEntry, UnitEntry,
+        UserEntry, VolumeEntry,
     },
     place::{Key, Problem},
     placement::Placement,
@@ -40,6 +41,12 @@ pub struct Manifest {
     /// Packages of the machine's package manager.
     #[serde(default, rename = "package", skip_serializing_if = "Vec::is_empty")]
     pub packages: Vec<PackageEntry>,
+    /// System users.
+    #[serde(default, rename = "user", skip_serializing_if = "Vec::is_empty")]
+    pub users: Vec<UserEntry>,
+    /// Parameters of the kernel.
+    #[serde(default, rename = "sysctl", skip_serializing_if = "Vec::is_empty")]
+    pub sysctls: Vec<SysctlEntry>,
     /// Files.
     #[serde(default, rename = "file", skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<FileEntry>,
@@ -85,8 +92,8 @@ impl Manifest {
         if self.count() == 0 {
             return Err(Problem::new(
                 [],
-                "the module has no resource: expected at least one [[directory]], [[file]], [[package]], [[unit]], \
-                 [[volume]], [[network]] or [[container]]",
+                "the module has no resource: expected at least one [[directory]], [[file]], [[package]], [[sysctl]], \
+                 [[unit]], [[user]], [[volume]], [[network]] or [[container]]",
             ));
         }
         if self.count() > MAX_RESOURCES {
@@ -118,6 +125,8 @@ impl Manifest {
     fn count(&self) -> usize {
         self.directories.len()
             + self.packages.len()
+            + self.users.len()
+            + self.sysctls.len()
             + self.files.len()
             + self.volumes.len()
             + self.networks.len()

@@ -41,7 +41,7 @@ impl Known {
             _ => Ok(None),
         };
         let missing = link_file::missing(paths).ok().flatten();
-        Self { link, missing, trust, ledger: Ledger::glance(&paths.ledger()) }
+        Self { link, missing, trust, ledger: Ledger::glance(&paths.ledger(), &paths.ledger_note()) }
     }
 
     fn readable(&self) -> Option<&Ledger> {

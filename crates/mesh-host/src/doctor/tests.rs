@@ -37,7 +37,7 @@ async fn a_machine_that_has_joined_no_mesh_is_looked_at_and_left_as_it_was() {
 async fn a_lost_link_file_and_a_damaged_ledger_are_said_with_what_to_do() {
     let root = tempfile::tempdir().expect("a folder");
     let paths = Paths::under(root.path());
-    let mut ledger = Ledger::open(Box::new(Folder::new(paths.ledger()))).expect("a ledger");
+    let mut ledger = Ledger::open(Box::new(Folder::new(paths.ledger(), paths.ledger_note()))).expect("a ledger");
     ledger.write([Record::Accepted { frame: "{}".to_owned(), issued: 1_900_000_500 }]).expect("written");
     ledger.commit().expect("durable");
     let findings = found(root.path()).await;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Claim, Kind, Memory,
-    file::{restore_steps, write_steps},
+    file::{found_instead, restore_steps, write_steps},
 };
 use crate::{
     failure::Failure,
@@ -70,6 +70,24 @@ impl Kind for Unit {
     async fn observe(machine: &Machine, spec: &UnitSpec) -> Result<UnitObserved, Failure> {
         let file = spec.content.as_ref().map(|_| machine.files.look(&path_of(&spec.name))).transpose()?;
         Ok(UnitObserved { file, found: machine.units.look(&spec.name).await? })
+    }
+
+    fn found(spec: &UnitSpec, observed: &UnitObserved) -> Option<String> {
+        let UnitObserved { file, found } = observed;
+        let content = spec.content.as_ref().map(|content| Content::new(content.as_bytes()));
+        let file = match (&content, file) {
+            (Some(content), Some(file)) => found_instead(&path_of(&spec.name), content, &meta(), file),
+            _ => None,
+        };
+        let runs = matches!(found.active, Active::Yes | Active::Starting);
+        let active = (spec.active.is_some_and(|active| active != runs))
+            .then(|| format!("{} {}", spec.name, if runs { "runs" } else { "does not run" }));
+        let enabled = found.enabled.filter(|enabled| spec.enabled.is_some_and(|wanted| wanted != *enabled));
+        let enabled = enabled.map(|enabled| {
+            format!("{} {} with the machine", spec.name, if enabled { "starts" } else { "does not start" })
+        });
+        let words: Vec<String> = file.into_iter().chain(active).chain(enabled).collect();
+        (!words.is_empty()).then(|| words.join("; "))
     }
 
     fn before(_: &UnitSpec, observed: &UnitObserved, earlier: Option<&UnitBefore>) -> UnitBefore {

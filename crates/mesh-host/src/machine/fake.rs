@@ -5,7 +5,9 @@
 
 mod files;
 mod packages;
+mod sysctls;
 mod units;
+mod users;
 
 use std::{
     cell::{Cell, RefCell},
@@ -16,7 +18,12 @@ use std::{
 
 use mesh_ids::Digest;
 
-use super::{Clock, Machine, engine::Engine, files::Content, files::Meta};
+use super::{
+    Clock, Machine,
+    engine::Engine,
+    files::{Content, Meta, Trouble},
+    users::UserFound,
+};
 use crate::failure::Failure;
 
 /// What a killed process unwinds with.
@@ -79,7 +86,14 @@ pub enum Node {
     File(Content, Meta),
     /// A directory.
     Directory(Meta),
-    /// Something else, e.g. `a symbolic link`.
+    /// A symbolic link.
+    Link {
+        /// Where it leads.
+        to: String,
+        /// Who made it.
+        owner: String,
+    },
+    /// Something else, e.g. `a device`.
     Other(String),
 }
 
@@ -88,6 +102,7 @@ impl fmt::Debug for Node {
         match self {
             Self::File(content, meta) => write!(f, "{:?} {meta}", String::from_utf8_lossy(content.bytes())),
             Self::Directory(meta) => write!(f, "directory {meta}"),
+            Self::Link { to, owner } => write!(f, "link to {to}, {owner}"),
             Self::Other(what) => f.write_str(what),
         }
     }
@@ -109,6 +124,10 @@ pub struct FakeUnit {
 pub struct World {
     /// The files.
     pub tree: RefCell<BTreeMap<String, Node>>,
+    /// What stands in the way of changes at some paths; at `/`: everywhere.
+    pub troubles: RefCell<BTreeMap<String, Trouble>>,
+    /// Who may own a file: names of users and groups, with their numbers.
+    pub owners: RefCell<BTreeMap<String, u32>>,
     /// What was kept.
     pub kept: RefCell<BTreeMap<Digest, Content>>,
     /// The units systemd knows.
@@ -123,6 +142,12 @@ pub struct World {
     pub installed: RefCell<BTreeSet<String>>,
     /// The packages that can be installed.
     pub available: RefCell<BTreeSet<String>>,
+    /// The users, but for root.
+    pub users: RefCell<BTreeMap<String, UserFound>>,
+    /// The groups and their numbers.
+    pub groups: RefCell<BTreeMap<String, u32>>,
+    /// The parameters of the kernel.
+    pub sysctls: RefCell<BTreeMap<String, String>>,
     /// The clock, in seconds since 1970-01-01 UTC.
     pub now: Cell<i64>,
     /// What goes wrong.
@@ -133,10 +158,19 @@ impl World {
     /// A bare machine: `/etc`, systemd's folder, and a few packages to be had.
     pub fn bare() -> Rc<Self> {
         let world = Self::default();
-        for path in ["/", "/etc", "/etc/systemd", "/etc/systemd/system", "/opt"] {
+        for path in ["/", "/etc", "/etc/systemd", "/etc/systemd/system", "/etc/sysctl.d", "/opt"] {
             world.tree.borrow_mut().insert(path.to_owned(), Node::Directory(root(0o755)));
         }
+        world.owners.borrow_mut().insert("root".to_owned(), 0);
         world.available.borrow_mut().extend(["curl", "jq", "tree"].map(str::to_owned));
+        let kernel = [
+            ("net.ipv4.ip_forward", "0"),
+            ("net.ipv4.tcp_rmem", "4096 131072 6291456"),
+            ("vm.swappiness", "60"),
+        ];
+        world.sysctls.borrow_mut().extend(kernel.map(|(key, value)| (key.to_owned(), value.to_owned())));
+        let groups = [("root", 0), ("adm", 4), ("video", 44)];
+        world.groups.borrow_mut().extend(groups.map(|(name, gid)| (name.to_owned(), gid)));
         world.now.set(1_900_000_000);
         Rc::new(world)
     }
@@ -144,9 +178,15 @@ impl World {
     /// The machine's doors. `engine`: that of its containers.
     pub fn machine(self: &Rc<Self>, engine: Rc<dyn Engine>) -> Machine {
         let doors = Rc::new(Doors(Rc::clone(self)));
-        let (files, units, packages, clock) =
-            (Rc::clone(&doors), Rc::clone(&doors), Rc::clone(&doors), doors);
-        Machine { files, units, packages, engine, clock }
+        Machine {
+            files: Rc::clone(&doors) as _,
+            units: Rc::clone(&doors) as _,
+            packages: Rc::clone(&doors) as _,
+            users: Rc::clone(&doors) as _,
+            sysctls: Rc::clone(&doors) as _,
+            engine,
+            clock: doors,
+        }
     }
 
     /// Puts a file there, as a person would.
@@ -169,7 +209,9 @@ impl World {
         // A unit that neither runs nor starts with the machine and has no file is none.
         let units: BTreeMap<_, _> =
             units.iter().filter(|(_, unit)| unit.active || unit.enabled || unit.read.is_some()).collect();
-        format!("{:#?}\n{units:#?}\n{:#?}", self.tree.borrow(), self.installed.borrow())
+        let (tree, installed, sysctls) = (self.tree.borrow(), self.installed.borrow(), self.sysctls.borrow());
+        let (users, groups) = (self.users.borrow(), self.groups.borrow());
+        format!("{tree:#?}\n{units:#?}\n{installed:#?}\n{users:#?}\n{groups:#?}\n{sysctls:#?}")
     }
 }
 

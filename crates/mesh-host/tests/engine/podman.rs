@@ -18,7 +18,9 @@ use mesh_host::{
         engine::{images::ImageStore, socket::EngineSocket},
         files::RealFiles,
         packages::Packages,
+        sysctls::RealSysctls,
         units::{UnitFound, Units},
+        users::RealUsers,
     },
 };
 use mesh_ids::{Digest, ImageRef};
@@ -68,6 +70,8 @@ impl Podman {
             files: Rc::new(RealFiles::new(Path::new("/"), &self.path().join("saved"))),
             units: Rc::new(Nothing),
             packages: Rc::new(Nothing),
+            users: Rc::new(RealUsers::new(self.path())),
+            sysctls: Rc::new(RealSysctls::new(self.path())),
             engine: Rc::new(self.engine()),
             clock: Rc::new(SystemClock),
         }

@@ -7,6 +7,7 @@ use mesh_host::doctor::{self, Level};
 use mesh_host::join::Joined;
 use mesh_host::keys::NodeKeys;
 use mesh_host::link_file::{self, LinkFile};
+use mesh_host::login::{BrokerLogin, LoggedIn, Login as _};
 use mesh_host::machine::Clock;
 use mesh_host::report::{self, FromLink, LinkState};
 use mesh_host::uplink::Uplink;
@@ -154,6 +155,29 @@ async fn keys_that_were_kept_go_with_a_signed_refusal() {
     let (outcome, ()) = tokio::join!(machine.join(&token, DEADLINE), refuse);
     assert_refused(outcome, "too late", 3);
     assert_eq!(machine.files(), []);
+}
+
+#[tokio::test]
+async fn a_fresh_login_says_whether_the_broker_is_reached_and_lets_the_node_in() {
+    let mesh = Mesh::start().await;
+    let token = mesh.token("t1", "node-1");
+    mesh.invite(&token).await;
+    let machine = Machine::new();
+    let (joined, _) = tokio::join!(machine.join(&token, DEADLINE), mesh.let_in(&token));
+    joined.unwrap();
+    let link = LinkFile::read(&machine.paths).unwrap().unwrap();
+    let log_in = async |link: &LinkFile| BrokerLogin::new(link).unwrap().log_in(SHORT).await;
+    assert_eq!(log_in(&link).await, LoggedIn::Yes);
+    let mut cut = link.clone();
+    cut.brokers = vec!["127.0.0.1:1".parse().unwrap()];
+    assert!(matches!(log_in(&cut).await, LoggedIn::No(why) if why.to_string().contains("127.0.0.1:1")));
+    let mut intercepted = link.clone();
+    intercepted.authority = Authority::new().pem();
+    assert!(matches!(log_in(&intercepted).await, LoggedIn::No(_)));
+    mesh.topology.remove_node(&token.node).await.unwrap();
+    let refused = log_in(&link).await;
+    assert!(matches!(&refused, LoggedIn::Refused(_)) && refused.reached(), "{refused:?}");
+    assert!(!format!("{refused:?}").contains("the password"), "a secret was printed");
 }
 
 #[derive(Clone, Copy)]

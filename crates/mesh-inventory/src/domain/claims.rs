@@ -15,6 +15,10 @@ pub enum Claim {
     Path(String),
     /// A systemd unit.
     Unit(String),
+    /// A user, with the group of its name.
+    User(String),
+    /// A parameter of the kernel.
+    Sysctl(String),
 }
 
 impl fmt::Display for Claim {
@@ -23,6 +27,8 @@ impl fmt::Display for Claim {
             Self::Port(port) => write!(f, "the port {port}"),
             Self::Path(path) => write!(f, "the path {path}"),
             Self::Unit(unit) => write!(f, "the unit {unit}"),
+            Self::User(name) => write!(f, "the user {name}"),
+            Self::Sysctl(key) => write!(f, "the kernel's parameter {key}"),
         }
     }
 }
@@ -30,17 +36,26 @@ impl fmt::Display for Claim {
 /// What these resources claim, and which of them does.
 pub(crate) fn claims(resources: &[Resource]) -> BTreeMap<Claim, &ResourceId> {
     let mut claims = BTreeMap::new();
-    for resource in resources {
+    // Who only looks takes nothing.
+    for resource in resources.iter().filter(|resource| !resource.observe_only) {
         for port in resource.spec.binds() {
             claims.insert(Claim::Port(port), &resource.id);
         }
-        let claim = match &resource.spec {
-            Spec::File(file) => Claim::Path(file.path.clone()),
-            Spec::Directory(directory) => Claim::Path(directory.path.clone()),
-            Spec::Unit(unit) => Claim::Unit(unit.name.clone()),
-            _ => continue,
-        };
-        claims.insert(claim, &resource.id);
+        claims.extend(of_kind(&resource.spec).into_iter().map(|claim| (claim, &resource.id)));
     }
     claims
+}
+
+fn of_kind(spec: &Spec) -> Vec<Claim> {
+    match spec {
+        Spec::File(file) => vec![Claim::Path(file.path.clone())],
+        Spec::Directory(directory) => vec![Claim::Path(directory.path.clone())],
+        Spec::Unit(unit) => vec![Claim::Unit(unit.name.clone())],
+        Spec::User(user) => vec![Claim::User(user.name.clone())],
+        Spec::Sysctl(sysctl) => {
+            let parameters = sysctl.settings.keys().map(|key| Claim::Sysctl(key.clone()));
+            parameters.chain([Claim::Path(format!("/etc/sysctl.d/90-mesh-{}.conf", sysctl.name))]).collect()
+        }
+        _ => Vec::new(),
+    }
 }

@@ -26,6 +26,15 @@ pub(crate) fn describe(spec: &Spec) -> Vec<String> {
                 .flatten()
                 .collect()
         }
+        Spec::User(user) => {
+            let uid = user.uid.map(|uid| format!("uid {uid}"));
+            let home = user.home.as_ref().map(|home| format!("home {home}"));
+            let groups = (!user.groups.is_empty()).then(|| format!("also in {}", user.groups.join(", ")));
+            [uid, home, groups].into_iter().flatten().collect()
+        }
+        Spec::Sysctl(sysctl) => {
+            sysctl.settings.iter().map(|(key, value)| short(&format!("{key} = {value}"))).collect()
+        }
         Spec::Container(container) => container_words(container),
         Spec::Volume(volume) => vec![volume.name.clone()],
         Spec::Network(network) => vec![network.name.clone()],
@@ -55,6 +64,11 @@ pub(crate) fn differences(before: &Resource, after: &Resource) -> Vec<String> {
     }
     if before.get("after") != after.get("after") {
         words.push("what it waits for changes".to_owned());
+    }
+    match (before.get("observe_only").is_some(), after.get("observe_only").is_some()) {
+        (false, true) => words.push("is only observed from then on".to_owned()),
+        (true, false) => words.push("is kept as declared from then on".to_owned()),
+        _ => {}
     }
     words
 }
@@ -124,6 +138,14 @@ mod tests {
         );
         assert_eq!(differences(&after, &after), Vec::<String>::new());
         assert_eq!(describe(&after.spec), ["mode 0600", "7 bytes"]);
+    }
+
+    #[test]
+    fn that_a_resource_is_only_observed_is_told() {
+        let kept = resource(r#"{"id":"a","kind":"volume","spec":{"name":"a"}}"#);
+        let observed = Resource { observe_only: true, ..kept.clone() };
+        assert_eq!(differences(&kept, &observed), ["is only observed from then on"]);
+        assert_eq!(differences(&observed, &kept), ["is kept as declared from then on"]);
     }
 
     #[test]

@@ -123,6 +123,21 @@ fn an_unknown_kind_or_member_refuses_that_resource_by_name_and_no_other() {
 }
 
 #[test]
+fn a_resource_is_kept_as_declared_unless_it_says_that_it_is_only_observed() {
+    let read = |json: Value| mesh_wire::Resource::read(&json.to_string(), 0);
+    let volume = json!({"id": "volume:v", "kind": "volume", "spec": {"name": "v"}});
+    let kept = read(volume.clone()).unwrap();
+    assert!(!kept.observe_only);
+    assert_eq!(serde_json::to_value(&kept).unwrap(), volume, "what is not said is not written");
+    let mut observed = volume;
+    observed["observe_only"] = json!(true);
+    assert_eq!(serde_json::to_value(read(observed.clone()).unwrap()).unwrap(), observed);
+    assert!(read(observed.clone()).unwrap().observe_only);
+    observed["observe_only"] = json!("yes");
+    assert!(read(observed).is_err());
+}
+
+#[test]
 fn two_resources_with_one_id_refuse_the_declaration() {
     let mut declaration = sample();
     let resources = declaration["resources"].as_array_mut().unwrap();
@@ -158,6 +173,8 @@ fn paths_that_wander_and_names_that_are_options_are_refused() {
         json!({"id": "a", "kind": "unit", "spec": {"name": "../x.service"}}),
         json!({"id": "a", "kind": "unit", "spec": {"name": "x"}}),
         json!({"id": "a", "kind": "volume", "spec": {"name": "-v"}}),
+        json!({"id": "a", "kind": "sysctl", "spec": {"name": "a/b", "settings": {"vm.swappiness": "1"}}}),
+        json!({"id": "a", "kind": "sysctl", "spec": {"name": "a", "settings": {}}}),
         json!({"id": "a", "kind": "container", "spec": {"name": "a", "image": "mesh/hello:latest"}}),
     ];
     for case in cases {
@@ -175,4 +192,78 @@ fn a_token_with_any_character_changed_is_refused() {
         assert!(changed.parse::<JoinToken>().is_err(), "character {at}");
     }
     assert_eq!("hello".parse::<JoinToken>().unwrap_err(), InvalidToken::NotAToken);
+}
+
+#[test]
+fn a_parameter_of_the_kernel_is_written_in_one_way_and_leads_nowhere_else() {
+    let read = |key: &str, value: &str| {
+        let spec = json!({"name": "a", "settings": {key: value}});
+        mesh_wire::Spec::read("sysctl", &spec.to_string())
+    };
+    let good = ["net.ipv4.ip_forward", "net.ipv4.conf.eth0/7.rp_filter", "dev.raid.speed-limit", "fs.a:b.c"];
+    for key in good {
+        assert!(read(key, "1").is_ok(), "{key}");
+    }
+    let bad = [
+        "",
+        "vm",
+        "vm.",
+        ".vm",
+        "vm..swappiness",
+        "vm./.x",
+        "vm.//.x",
+        "vm.//etc.passwd",
+        "vm.a//b",
+        "/vm.x",
+        "vm/x.y",
+        "vm.*",
+        "-vm.swappiness",
+        "vm.x y",
+        "vm.x=1",
+        "vm.x\ny",
+        "vm.é",
+        "../../etc/passwd",
+        "a.b/",
+    ];
+    for key in bad {
+        assert!(read(key, "1").is_err(), "{key}");
+    }
+    for value in ["", " 1", "1 ", "1\n2", "\u{1}"] {
+        assert!(read("vm.swappiness", value).is_err(), "{value:?}");
+    }
+    assert!(read("net.ipv4.tcp_rmem", "4096\t131072 6291456").is_ok());
+}
+
+#[test]
+fn a_user_is_never_root_and_its_entry_holds_no_other_line() {
+    let read = |spec: Value| mesh_wire::Spec::read("user", &spec.to_string());
+    let good = [
+        json!({"name": "hello"}),
+        json!({"name": "_apt-1", "uid": 100, "gid": 60000, "home": "/var/lib/a b", "groups": ["adm", "video"]}),
+    ];
+    for spec in good {
+        assert!(read(spec.clone()).is_ok(), "{spec}");
+    }
+    let bad = [
+        json!({"name": "root"}),
+        json!({"name": ""}),
+        json!({"name": "-r"}),
+        json!({"name": "1hello"}),
+        json!({"name": "Hello"}),
+        json!({"name": "a:b"}),
+        json!({"name": "a\nb"}),
+        json!({"name": "x".repeat(32)}),
+        json!({"name": "a", "uid": 0}),
+        json!({"name": "a", "gid": 0}),
+        json!({"name": "a", "uid": 65534}),
+        json!({"name": "a", "home": "relative"}),
+        json!({"name": "a", "home": "/a:0:0"}),
+        json!({"name": "a", "shell": "/bin/sh\nroot::0"}),
+        json!({"name": "a", "groups": ["a,b"]}),
+        json!({"name": "a", "groups": ["b", "b"]}),
+        json!({"name": "a", "groups": ["a"]}),
+    ];
+    for spec in bad {
+        assert!(read(spec.clone()).is_err(), "{spec}");
+    }
 }

@@ -9,7 +9,7 @@ use mesh_wire::{
     EnrolRequest, FORMAT, Facts, JoinToken, Report, Resource, Signed, Spec,
     kinds::{
         ContainerSpec, Content, DatabaseSpec, DirectorySpec, FileSpec, Lifecycle, Mode, Mount, NetworkSpec,
-        PackageSpec, Port, Protocol, Ready, UnitSpec, VhostSpec, VolumeSpec,
+        PackageSpec, Port, Protocol, Ready, SysctlSpec, UnitSpec, UserSpec, VhostSpec, VolumeSpec,
     },
 };
 
@@ -23,7 +23,7 @@ pub(crate) fn position() -> Position {
 
 fn resource(id: &str, after: &[&str], spec: impl Into<Spec>) -> Resource {
     let after = after.iter().map(|id| id.parse().unwrap()).collect();
-    Resource { id: id.parse().unwrap(), after, spec: spec.into() }
+    Resource { id: id.parse().unwrap(), after, observe_only: false, spec: spec.into() }
 }
 
 /// One resource of every kind.
@@ -64,6 +64,29 @@ pub(crate) fn resources() -> Vec<Resource> {
                 enabled: Some(true),
                 active: Some(true),
                 restart_on: vec!["file:/etc/hello/motd".parse().unwrap()],
+            },
+        ),
+        resource(
+            "user:hello",
+            &[],
+            UserSpec {
+                name: "hello".into(),
+                uid: Some(300),
+                gid: Some(301),
+                home: Some("/var/lib/hello".into()),
+                shell: Some("/bin/sh".into()),
+                groups: vec!["adm".into()],
+            },
+        ),
+        resource(
+            "sysctl:forwarding",
+            &[],
+            SysctlSpec {
+                name: "forwarding".into(),
+                settings: BTreeMap::from([
+                    ("net.ipv4.conf.eth0/7.forwarding".into(), "1".into()),
+                    ("net.ipv4.ip_forward".into(), "1".into()),
+                ]),
             },
         ),
         resource("volume:data", &[], VolumeSpec { name: "data".into() }),
@@ -117,6 +140,12 @@ fn container() -> ContainerSpec {
         ready: Some(Ready { command: vec!["/ready".into()], within_s: 20 }),
         restart_on: vec!["file:/etc/hello/motd".parse().unwrap()],
     }
+}
+
+/// One that is only looked at.
+pub(crate) fn observed() -> Resource {
+    let motd = resources().into_iter().nth(1).unwrap();
+    Resource { observe_only: true, ..motd }
 }
 
 pub(crate) fn declaration() -> Declaration {
