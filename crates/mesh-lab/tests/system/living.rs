@@ -36,10 +36,12 @@ const IMAGE: &str = r#"
     podman image inspect --format '{{.Id}}' localhost/probe:1
 "#;
 
-/// Everything that the host may put on a machine.
+/// Everything that the host may put on a machine; but not what the tools for users keep of the files before (`passwd-`).
 const PICTURE: &str = r"
-    find /etc /usr/local /usr/lib/systemd/system /var/lib/mesh-host /run/mesh-host -printf '%p %y %m %u %g %l\n' 2>/dev/null | sort
-    find /etc /usr/local -type f -exec sha256sum {} + | sort
+    find /etc /usr/local /usr/lib/systemd/system /var/lib/mesh-host /run/mesh-host \
+        ! -path '/etc/*-' ! -name .pwd.lock -printf '%p %y %m %u %g %l\n' 2>/dev/null | sort
+    find /etc /usr/local -type f ! -path '/etc/*-' ! -name .pwd.lock -exec sha256sum {} + | sort
+    cat /proc/sys/net/ipv4/tcp_fin_timeout
     systemctl list-unit-files --no-legend --no-pager | sort
     systemctl list-units --all --plain --no-legend --no-pager 'mesh-*' 'probe*' | sort
     podman ps --all --format '{{.Names}}'; podman network ls --format '{{.Name}}' | sort
@@ -114,6 +116,8 @@ fn the_host_is_installed_as_a_package_keeps_a_machine_from_its_cage_and_gives_it
             {{"id": "package:probe", "kind": "package", "spec": {{"names": ["probe"], "repository": "/srv/repository"}}}},
             {{"id": "unit:probe", "kind": "unit", "spec": {{"name": "probe.service", "active": true, "enabled": true,
               "content": "[Service]\nExecStart=/usr/bin/sleep infinity\n[Install]\nWantedBy=multi-user.target\n"}}}},
+            {{"id": "user:probe", "kind": "user", "spec": {{"name": "probe"}}}},
+            {{"id": "sysctl:probe", "kind": "sysctl", "spec": {{"name": "probe", "settings": {{"net.ipv4.tcp_fin_timeout": "61"}}}}}},
             {{"id": "network:probe", "kind": "network", "spec": {{"name": "probe"}}}},
             {{"id": "container:probe", "kind": "container", "after": ["network:probe"],
               "spec": {{"name": "probe", "image": "localhost/probe@sha256:{image}", "networks": ["probe"],
@@ -133,6 +137,7 @@ fn the_host_is_installed_as_a_package_keeps_a_machine_from_its_cage_and_gives_it
         "rm /srv/go /srv/begun; dpkg --purge probe; rm -r /etc/probe; podman rm --force --time 0 probe",
     );
     node.run(["systemctl", "stop", "probe.service"]).unwrap();
+    shell(node, "userdel probe; echo 60 > /proc/sys/net/ipv4/tcp_fin_timeout");
     // It is ready once its first round is done, which waits for the package's script.
     node.run(["systemctl", "start", "--no-block", UNIT]).unwrap();
 
@@ -149,6 +154,8 @@ fn the_host_is_installed_as_a_package_keeps_a_machine_from_its_cage_and_gives_it
         is_installed(node, "probe")
             && node.exec(["systemctl", "is-active", "probe.service"]).unwrap().code == 0
             && node.exec(["stat", "--format", "%a", "/etc/probe/a"]).unwrap().text() == "4755"
+            && node.exec(["id", "probe"]).unwrap().code == 0
+            && node.read("/proc/sys/net/ipv4/tcp_fin_timeout").unwrap() == "61\n"
             && node.exec(["podman", "ps", "--format", "{{.Names}}"]).unwrap().text() == "probe"
             && node.exec(["mesh-host", "status"]).unwrap().code == 0
     });
