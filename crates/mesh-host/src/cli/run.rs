@@ -137,10 +137,12 @@ mod tests {
     async fn a_node_that_lost_its_link_file_stops_and_says_what_to_do() {
         let root = tempfile::tempdir().expect("a folder");
         let paths = Paths::under(root.path());
-        let mut ledger = Ledger::open(Box::new(Folder::new(paths.ledger()))).expect("a ledger");
+        let mut ledger =
+            Ledger::open(Box::new(Folder::new(paths.ledger(), paths.ledger_note()))).expect("a ledger");
         ledger.write([Record::Accepted { frame: "{}".to_owned(), issued: 1 }]).expect("written");
         ledger.commit().expect("durable");
-        let ended = run(&paths).await.expect_err("it does not run");
+        let program = Rc::new(RealProgram::new(&paths));
+        let ended = serve(&paths, program, None).await.expect_err("it does not run");
         // The unit names this code, so that systemd does not start it again and again.
         assert_eq!(ended.exit as u8, 3);
         assert!(crate::service::TEXT.contains("RestartPreventExitStatus=3\n"));
