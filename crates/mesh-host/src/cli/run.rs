@@ -127,3 +127,31 @@ fn link(paths: &Paths, end: UplinkEnd) -> Result<Option<(Uplink, Trust)>, Failur
     let Some((link, keys, trust)) = trust(paths)? else { return Ok(None) };
     Ok(Some((Uplink::new(&link, &keys, end)?, trust)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::{Folder, Ledger, Record};
+
+    #[tokio::test]
+    async fn a_node_that_lost_its_link_file_stops_and_says_what_to_do() {
+        let root = tempfile::tempdir().expect("a folder");
+        let paths = Paths::under(root.path());
+        let mut ledger =
+            Ledger::open(Box::new(Folder::new(paths.ledger(), paths.ledger_note()))).expect("a ledger");
+        ledger.write([Record::Accepted { frame: "{}".to_owned(), issued: 1 }]).expect("written");
+        ledger.commit().expect("durable");
+        let program = Rc::new(RealProgram::new(&paths));
+        let ended = serve(&paths, program, None).await.expect_err("it does not run");
+        // The unit names this code, so that systemd does not start it again and again.
+        assert_eq!(ended.exit as u8, 3);
+        assert!(crate::service::TEXT.contains("RestartPreventExitStatus=3\n"));
+        assert!(
+            ended.why.contains("link.json is missing") && ended.why.contains("mesh-host leave"),
+            "{}",
+            ended.why
+        );
+        // Nor is it taken for a machine that nobody declares anything for.
+        assert!(trust(&paths).is_err());
+    }
+}
