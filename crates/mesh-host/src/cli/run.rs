@@ -144,8 +144,8 @@ mod tests {
         let program = Rc::new(RealProgram::new(&paths));
         let ended = serve(&paths, program, None).await.expect_err("it does not run");
         // The unit names this code, so that systemd does not start it again and again.
-        assert_eq!(ended.exit as u8, 3);
-        assert!(crate::service::TEXT.contains("RestartPreventExitStatus=3\n"));
+        assert_eq!(ended.exit as u8, 30);
+        assert!(crate::service::TEXT.contains("RestartPreventExitStatus=30\n"));
         assert!(
             ended.why.contains("link.json is missing") && ended.why.contains("mesh-host leave"),
             "{}",
