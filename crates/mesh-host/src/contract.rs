@@ -5,6 +5,8 @@
 //! A kind adds a [`Case`] in the list at the end, and has all of that tried.
 
 mod sysctl;
+mod timer;
+mod unit;
 mod user;
 
 use std::{panic::AssertUnwindSafe, path::Path, rc::Rc};
@@ -352,7 +354,13 @@ async fn a_unit_that_replaces_one_that_ran() {
             let bench = Bench::without_engine();
             bench.world.put("/etc/systemd/system/a.service", "[Service]\n#old\n[Install]\n", 0o644);
             let read = Some(crate::machine::files::Content::new(b"[Service]\n#old\n[Install]\n").digest());
-            let unit = crate::machine::fake::FakeUnit { read, active: true, enabled: true };
+            let unit = crate::machine::fake::FakeUnit {
+                with: read.clone(),
+                read,
+                active: true,
+                enabled: true,
+                starting: false,
+            };
             bench.world.units.borrow_mut().insert("a.service".to_owned(), unit);
             bench
         },

@@ -10,6 +10,7 @@ mod mode;
 mod network;
 mod package;
 mod sysctl;
+mod timer;
 mod unit;
 mod user;
 mod vhost;
@@ -27,6 +28,7 @@ pub use package::PackageSpec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 pub use sysctl::SysctlSpec;
+pub use timer::TimerSpec;
 pub use unit::UnitSpec;
 pub use user::UserSpec;
 pub use vhost::VhostSpec;
@@ -106,6 +108,7 @@ kinds! {
     File "file" FileSpec: "A file, its content, its mode and its owner.",
     Package "package" PackageSpec: "Packages of the machine's package manager.",
     Unit "unit" UnitSpec: "A systemd unit.",
+    Timer "timer" TimerSpec: "A program that a systemd timer runs.",
     User "user" UserSpec: "A system user and the group of its name.",
     Sysctl "sysctl" SysctlSpec: "Parameters of the kernel.",
     Container "container" ContainerSpec: "A container of the machine's engine.",

@@ -95,13 +95,20 @@ impl fmt::Debug for Node {
     }
 }
 
+/// Where unit files are, the first counts.
+const UNITS: [&str; 2] = ["/etc/systemd/system", "/usr/lib/systemd/system"];
+
 /// A unit as systemd has it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FakeUnit {
     /// The unit file as it was read last; `None`: it was read when there was none.
     pub read: Option<Digest>,
+    /// With which unit file it was started last; `None`: it was stopped since, or never started.
+    pub with: Option<Digest>,
     /// Whether it runs.
     pub active: bool,
+    /// Whether it is on its way to run.
+    pub starting: bool,
     /// Whether it starts with the machine.
     pub enabled: bool,
 }
@@ -117,6 +124,8 @@ pub struct World {
     pub units: RefCell<BTreeMap<String, FakeUnit>>,
     /// Which file a unit reads when it starts, and what it read.
     pub reads: RefCell<BTreeMap<String, (String, Option<Digest>)>>,
+    /// The units that do not become ready, and how they end; one that does not end is on its way for ever.
+    pub broken: RefCell<BTreeMap<String, Option<String>>>,
     /// How often each unit was started.
     pub starts: RefCell<BTreeMap<String, u32>>,
     /// How often systemd read all unit files.
@@ -141,7 +150,18 @@ impl World {
     /// A bare machine: `/etc`, systemd's folder, and a few packages to be had.
     pub fn bare() -> Rc<Self> {
         let world = Self::default();
-        for path in ["/", "/etc", "/etc/systemd", "/etc/systemd/system", "/etc/sysctl.d", "/opt"] {
+        for path in [
+            "/",
+            "/etc",
+            "/etc/systemd",
+            "/etc/systemd/system",
+            "/usr",
+            "/usr/lib",
+            "/usr/lib/systemd",
+            UNITS[1],
+            "/etc/sysctl.d",
+            "/opt",
+        ] {
             world.tree.borrow_mut().insert(path.to_owned(), Node::Directory(root(0o755)));
         }
         world.available.borrow_mut().extend(["curl", "jq", "tree"].map(str::to_owned));
@@ -189,8 +209,10 @@ impl World {
     pub fn picture(&self) -> String {
         let units = self.units.borrow();
         // A unit that neither runs nor starts with the machine and has no file is none.
-        let units: BTreeMap<_, _> =
-            units.iter().filter(|(_, unit)| unit.active || unit.enabled || unit.read.is_some()).collect();
+        let units: BTreeMap<_, _> = units
+            .iter()
+            .filter(|(_, unit)| unit.active || unit.starting || unit.enabled || unit.read.is_some())
+            .collect();
         let (tree, installed, sysctls) = (self.tree.borrow(), self.installed.borrow(), self.sysctls.borrow());
         let (users, groups) = (self.users.borrow(), self.groups.borrow());
         format!("{tree:#?}\n{units:#?}\n{installed:#?}\n{users:#?}\n{groups:#?}\n{sysctls:#?}")

@@ -107,13 +107,7 @@ mod tests {
 
     #[test]
     fn a_file_and_the_unit_it_would_be_clash() {
-        let unit = UnitSpec {
-            name: "hello.service".to_owned(),
-            content: None,
-            enabled: None,
-            active: None,
-            restart_on: Vec::new(),
-        };
+        let unit = UnitSpec { name: "hello.service".to_owned(), ..UnitSpec::default() };
         let unit = Resource { id: "u".parse().expect("an id"), after: Vec::new(), spec: unit.into() };
         let file = file("f", "/etc/systemd/system/hello.service");
         assert_eq!(words(&[(Origin::Assigned, &unit, false), (Origin::Assigned, &file, false)]).len(), 1);

@@ -33,7 +33,10 @@ impl Prepared {
     /// changed is no drift.
     pub(super) fn drift(&self) -> Vec<String> {
         if self.was_applied {
-            let counts = |step: &&Step| !step.restarts() && **step != Step::Unit(UnitStep::Reload);
+            // Nor is a unit on its way to be active: systemd restarts units by itself.
+            let counts = |step: &&Step| {
+                !step.restarts() && !matches!(step, Step::Unit(UnitStep::Reload | UnitStep::Await(_)))
+            };
             self.steps.iter().filter(counts).map(ToString::to_string).collect()
         } else {
             Vec::new()
@@ -121,7 +124,7 @@ async fn prepare_kind<K: Kind>(
 /// What takes a resource off the machine and puts back what stood there before.
 pub(super) async fn prepare_removal(scope: Scope<'_>, entry: &Entry) -> Result<Vec<Step>, Failure> {
     let mut steps = for_kind!(&entry.resource.spec, |K, spec| {
-        prepare_removal_kind::<K>(scope.machine, spec, &entry.before).await
+        prepare_removal_kind::<K>(scope.machine, spec, &entry.before, entry.restarting).await
     })?;
     scope.spare_wanted(&mut steps);
     Ok(steps)
@@ -131,10 +134,15 @@ async fn prepare_removal_kind<K: Kind>(
     machine: &Machine,
     spec: &K::Spec,
     before: &serde_json::Value,
+    restarting: bool,
 ) -> Result<Vec<Step>, Failure> {
     let before: K::Before = serde_json::from_value(before.clone()).during("read what stood there before")?;
     let observed = K::observe_since(machine, spec, Some(&before)).await?;
-    K::remove(spec, &observed, &before)
+    let mut steps = K::remove(spec, &observed, &before)?;
+    if restarting && !steps.iter().any(Step::restarts) {
+        steps.extend(K::restart(spec, &observed, &before));
+    }
+    Ok(steps)
 }
 
 /// Whether what is remembered is the thing that is declared now, be it declared otherwise. If not, the old thing has to

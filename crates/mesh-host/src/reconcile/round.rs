@@ -177,7 +177,7 @@ impl Rank {
         match resource.spec {
             Spec::Directory(_) => Self::Directory,
             Spec::File(_) => Self::File,
-            Spec::Unit(_) => Self::Unit,
+            Spec::Unit(_) | Spec::Timer(_) => Self::Unit,
             _ => Self::Alone,
         }
     }
@@ -239,7 +239,14 @@ impl<'a> Round<'a> {
 
     /// Takes a resource off the machine. The ledger has it still.
     async fn remove(&mut self, key: &Key, entry: &Entry) -> Result<(), Failure> {
-        for step in &prepare_removal(self.scope, entry).await? {
+        let steps = prepare_removal(self.scope, entry).await?;
+        if steps.iter().any(Step::restarts) && !entry.restarting {
+            // What is put back is read by what is restarted: after a kill in between it is restarted all the same.
+            let entry = Entry { complete: false, restarting: true, ..entry.clone() };
+            self.ledger.write([Record::Entry(Box::new(entry))])?;
+            self.ledger.commit()?;
+        }
+        for step in &steps {
             self.take(key, step).await?;
         }
         Ok(())

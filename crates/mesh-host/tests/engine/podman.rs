@@ -266,6 +266,9 @@ impl Units for Nothing {
     async fn restart(&self, _: &str) -> Result<(), Failure> {
         nothing()
     }
+    async fn ready(&self, _: &str) -> Result<(), Failure> {
+        nothing()
+    }
     async fn enable(&self, _: &str) -> Result<(), Failure> {
         nothing()
     }

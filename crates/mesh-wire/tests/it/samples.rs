@@ -9,7 +9,7 @@ use mesh_wire::{
     EnrolRequest, FORMAT, Facts, JoinToken, Report, Resource, Signed, Spec,
     kinds::{
         ContainerSpec, Content, DatabaseSpec, DirectorySpec, FileSpec, Lifecycle, Mode, Mount, NetworkSpec,
-        PackageSpec, Port, Protocol, Ready, SysctlSpec, UnitSpec, UserSpec, VhostSpec, VolumeSpec,
+        PackageSpec, Port, Protocol, Ready, SysctlSpec, TimerSpec, UnitSpec, UserSpec, VhostSpec, VolumeSpec,
     },
 };
 
@@ -64,6 +64,22 @@ pub(crate) fn resources() -> Vec<Resource> {
                 enabled: Some(true),
                 active: Some(true),
                 restart_on: vec!["file:/etc/hello/motd".parse().unwrap()],
+                ..UnitSpec::default()
+            },
+        ),
+        resource(
+            "timer:backup",
+            &[],
+            TimerSpec {
+                name: "backup".into(),
+                calendar: Some("Mon..Fri *-*-* 02:00:00".into()),
+                interval_s: None,
+                persistent: true,
+                randomized_delay_s: Some(300),
+                command: vec!["/usr/bin/backup".into(), "--to".into(), "/srv/a b".into()],
+                user: Some("backup".into()),
+                environment: BTreeMap::from([("LANG".into(), "C.UTF-8".into())]),
+                working_directory: Some("/srv".into()),
             },
         ),
         resource(
@@ -117,6 +133,13 @@ pub(crate) fn resources() -> Vec<Resource> {
             },
         ),
     ]
+}
+
+/// What a unit may be given since. Its members are newer: a file of their own.
+pub(crate) fn unit_with_drop_ins() -> Resource {
+    let drop_ins = BTreeMap::from([("10-limits.conf".into(), "[Service]\nMemoryMax=64M\n".into())]);
+    let unit = UnitSpec { name: "ssh.service".into(), drop_ins, active: Some(true), ..UnitSpec::default() };
+    resource("unit:ssh.service", &[], unit)
 }
 
 fn container() -> ContainerSpec {
