@@ -4,6 +4,7 @@
 //!
 //! A kind adds a [`Case`] in the list at the end, and has all of that tried.
 
+mod file_check;
 mod sysctl;
 mod timer;
 mod unit;

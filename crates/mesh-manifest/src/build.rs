@@ -151,6 +151,7 @@ fn drafts(manifest: &Manifest, images: Images<'_>) -> Result<Vec<Draft>, Problem
             mode: entry.mode.unwrap_or(Mode::new(0o644)),
             owner: or_root(&entry.owner),
             group: or_root(&entry.group),
+            check: entry.check,
         };
         push(Kind::File, index, &entry.path, &entry.after, &[], spec.into());
     }

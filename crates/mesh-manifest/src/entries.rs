@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use mesh_wire::kinds::{Lifecycle, Mode, Mount, Port, Ready};
+use mesh_wire::kinds::{Check, Lifecycle, Mode, Mount, Port, Ready};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -63,6 +63,9 @@ entry! {
         /// Which group owns it. `root` where not given.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         group: Option<String>,
+        /// What its content has to pass before it is put in its place, such as "nginx"; not checked where not given.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        check: Option<Check>,
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! One file a kind. A kind or a member that this version does not know is refused by name, never half-read.
 
+mod check;
 mod container;
 mod database;
 mod directory;
@@ -18,6 +19,7 @@ mod volume;
 
 use std::fmt;
 
+pub use check::Check;
 pub use container::{ContainerSpec, Lifecycle, Mount, Port, Protocol, Ready};
 pub use database::DatabaseSpec;
 pub use directory::DirectorySpec;

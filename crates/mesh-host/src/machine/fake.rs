@@ -3,6 +3,7 @@
 //! It is as strict as a real one where the host could go wrong: systemd knows only the unit files it has read, a file
 //! needs its folder, a directory that is not empty stays. Never used by a program.
 
+mod checks;
 mod files;
 mod packages;
 mod sysctls;
@@ -134,6 +135,8 @@ pub struct World {
     pub installed: RefCell<BTreeSet<String>>,
     /// The packages that can be installed.
     pub available: RefCell<BTreeSet<String>>,
+    /// The checks whose program the machine has.
+    pub checkers: RefCell<BTreeSet<String>>,
     /// The users, but for root.
     pub users: RefCell<BTreeMap<String, UserFound>>,
     /// The groups and their numbers.
@@ -181,6 +184,7 @@ impl World {
     pub fn machine(self: &Rc<Self>, engine: Rc<dyn Engine>) -> Machine {
         let doors = Rc::new(Doors(Rc::clone(self)));
         Machine {
+            checks: Rc::clone(&doors) as _,
             files: Rc::clone(&doors) as _,
             units: Rc::clone(&doors) as _,
             packages: Rc::clone(&doors) as _,

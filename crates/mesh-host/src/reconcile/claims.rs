@@ -78,6 +78,7 @@ mod tests {
             mode: Mode::new(0o644),
             owner: "root".to_owned(),
             group: "root".to_owned(),
+            check: None,
         };
         Resource { id: id.parse().expect("an id"), after: Vec::new(), spec: spec.into() }
     }

@@ -35,7 +35,8 @@ impl Prepared {
         if self.was_applied {
             // Nor is a unit on its way to be active: systemd restarts units by itself.
             let counts = |step: &&Step| {
-                !step.restarts() && !matches!(step, Step::Unit(UnitStep::Reload | UnitStep::Await(_)))
+                !step.restarts()
+                    && !matches!(step, Step::Check(_) | Step::Unit(UnitStep::Reload | UnitStep::Await(_)))
             };
             self.steps.iter().filter(counts).map(ToString::to_string).collect()
         } else {

@@ -15,6 +15,7 @@ use mesh_host::{
     kinds::{Kind, Memory},
     machine::{
         Machine, SystemClock,
+        checks::RealChecks,
         engine::{images::ImageStore, socket::EngineSocket},
         files::RealFiles,
         packages::Packages,
@@ -67,6 +68,7 @@ impl Podman {
 
     pub(crate) fn machine(&self) -> Machine {
         Machine {
+            checks: Rc::new(RealChecks::new(Path::new("/"), self.path())),
             files: Rc::new(RealFiles::new(Path::new("/"), &self.path().join("saved"))),
             units: Rc::new(Nothing),
             packages: Rc::new(Nothing),

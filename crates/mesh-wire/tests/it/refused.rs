@@ -152,6 +152,8 @@ fn paths_that_wander_and_names_that_are_options_are_refused() {
         json!({"id": "a", "kind": "directory", "spec": {"path": "/etc//x"}}),
         json!({"id": "a", "kind": "file", "spec": {"path": "/x", "content": {"base64": "?"}}}),
         json!({"id": "a", "kind": "file", "spec": {"path": "/x", "content": {"text": ""}, "mode": "999"}}),
+        json!({"id": "a", "kind": "file", "spec": {"path": "/x", "content": {"text": ""}, "check": "sh"}}),
+        json!({"id": "a", "kind": "file", "spec": {"path": "/x", "content": {"text": ""}, "check": "ini-systemd-unit"}}),
         json!({"id": "a", "kind": "package", "spec": {"names": ["--reinstall"]}}),
         json!({"id": "a", "kind": "package", "spec": {"names": ["tzdata-"]}}),
         json!({"id": "a", "kind": "package", "spec": {"names": []}}),

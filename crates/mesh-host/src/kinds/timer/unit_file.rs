@@ -87,7 +87,7 @@ mod tests {
 
     use super::*;
 
-    fn spec(json: serde_json::Value) -> TimerSpec {
+    fn spec(json: &serde_json::Value) -> TimerSpec {
         match mesh_wire::Spec::read("timer", &json.to_string()).unwrap() {
             mesh_wire::Spec::Timer(spec) => spec,
             other => panic!("{other:?}"),
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn the_files_are_written_as_a_person_would() {
-        let spec = spec(serde_json::json!({
+        let spec = spec(&serde_json::json!({
             "name": "backup", "calendar": "Mon..Fri *-*-* 02:00:00", "persistent": true, "randomized_delay_s": 300,
             "command": ["/usr/bin/backup", "--to", "/srv/a b", "100%", "$HOME", ";", ""],
             "user": "backup", "working_directory": "/srv/100%",
@@ -118,7 +118,7 @@ ExecStart=/usr/bin/backup --to "/srv/a b" "100%%" "$$HOME" ";" ""
 "#;
         assert_eq!(service(&spec), service_text);
         let every =
-            super::tests::spec(serde_json::json!({"name": "a", "interval_s": 60, "command": ["/bin/true"]}));
+            super::tests::spec(&serde_json::json!({"name": "a", "interval_s": 60, "command": ["/bin/true"]}));
         assert!(timer(&every).contains("\n[Timer]\nOnActiveSec=60s\nOnUnitActiveSec=60s\n\n"));
     }
 
@@ -186,7 +186,7 @@ ExecStart=/usr/bin/backup --to "/srv/a b" "100%%" "$$HOME" ";" ""
             program in "/(usr/)?[a-zA-Z0-9 %;~#é-]{1,10}",
         ) {
             let command: Vec<&str> = std::iter::once(program.as_str()).chain(arguments.iter().map(String::as_str)).collect();
-            let spec = spec(serde_json::json!({
+            let spec = spec(&serde_json::json!({
                 "name": "a", "calendar": "daily", "command": command, "environment": {"A": value}
             }));
             let text = service(&spec);
