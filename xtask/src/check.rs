@@ -4,6 +4,7 @@
 
 use std::process::ExitCode;
 
+use crate::package::PACKAGE;
 use crate::program;
 use crate::setup::{self, Purpose};
 use crate::stage::{Outcome, Stage, run_stages};
@@ -17,9 +18,10 @@ const STAGES: &[Stage] = &[
     Stage { name: "lint", needs: &[], work: lint },
     Stage { name: "test", needs: &["setup"], work: test::without_lab },
     lab::BUILD,
+    PACKAGE,
     lab::BUNDLE,
     lab::NODES,
-    Stage { name: "lab", needs: &["bundle", "nodes"], work: test::in_lab },
+    Stage { name: "lab", needs: &["bundle", "nodes", "package"], work: test::in_lab },
 ];
 
 const LONG_STAGES: &[Stage] = &[
@@ -27,9 +29,10 @@ const LONG_STAGES: &[Stage] = &[
     Stage { name: "docs", needs: &[], work: docs },
     Stage { name: "long", needs: &["setup"], work: test::long },
     lab::BUILD,
+    PACKAGE,
     lab::BUNDLE,
     lab::NODES,
-    Stage { name: "lab", needs: &["bundle", "nodes"], work: test::long_in_lab },
+    Stage { name: "lab", needs: &["bundle", "nodes", "package"], work: test::long_in_lab },
 ];
 
 /// `cargo xtask check`.

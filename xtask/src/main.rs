@@ -12,6 +12,7 @@ mod check;
 mod counts;
 mod elf;
 mod lab;
+mod package;
 mod program;
 mod setup;
 mod stage;
@@ -53,6 +54,8 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
+    /// Build the Debian package of the host into dist/, from the program that is there
+    Package,
     /// Raise a mesh of three real nodes on this machine
     Up {
         /// Handed on to `mesh-lab up`
@@ -110,6 +113,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Setup { purpose } => setup::run(purpose)?,
         Command::Build { programs } => build::run(&tree, &programs)?,
         Command::Bundle { args } => bundle::run(&tree, &args)?,
+        Command::Package => package::run(&tree)?,
         Command::Up { args } => return lab::up(&tree, &args),
         Command::Down { args } => lab::down(&tree, &args)?,
         Command::Test { args } => return test::run(&tree, &args),

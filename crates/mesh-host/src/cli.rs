@@ -5,6 +5,7 @@
 
 mod apply;
 mod bootstrap;
+mod doctor;
 mod join;
 mod leave;
 mod output;
@@ -22,7 +23,13 @@ use tracing_subscriber::{
     Layer as _, filter::Targets, layer::SubscriberExt as _, util::SubscriberInitExt as _,
 };
 
-use crate::{failure::Failure, intake::Trust, keys::NodeKeys, link_file::LinkFile, paths::Paths};
+use crate::{
+    failure::Failure,
+    intake::Trust,
+    keys::NodeKeys,
+    link_file::{self, LinkFile},
+    paths::Paths,
+};
 
 /// Applies what was declared for this machine, repairs drift, and states what is true.
 #[derive(Debug, Parser)]
@@ -44,6 +51,8 @@ enum Command {
     Run,
     /// Say what this machine is told, what it has, and whether it is connected.
     Status(status::Status),
+    /// Say what is wrong with this machine, and what a person can do about it; touch nothing.
+    Doctor(doctor::Doctor),
     /// Say what applying a file of resources would do; touch nothing.
     Plan(plan::Plan),
     /// Apply a file of resources on a machine that has joined no mesh.
@@ -70,6 +79,7 @@ Examples:
   mesh-host bootstrap --name node-1        raise a mesh
   mesh-host join < token                   become a node
   mesh-host status --json                  for programs
+  mesh-host doctor                         what is wrong, and what to do
   mesh-host leave                          forget the mesh and undo what it assigned";
 
 /// Runs the command of this process's arguments.
@@ -106,6 +116,7 @@ async fn perform(command: Command, paths: &Paths) -> Result<Exit, Ended> {
     match command {
         Command::Run => run::run(paths).await,
         Command::Status(status) => status.run(paths),
+        Command::Doctor(doctor) => doctor.run(paths).await,
         Command::Plan(plan) => plan.run(paths).await,
         Command::Apply(apply) => apply.run(paths).await,
         Command::Bootstrap(bootstrap) => bootstrap.run(paths).await,
@@ -122,9 +133,14 @@ async fn perform(command: Command, paths: &Paths) -> Result<Exit, Ended> {
     }
 }
 
-/// Whom this machine follows; `None` where it has joined no mesh.
+/// Whom this machine follows; `None` where it has joined no mesh. One that joined and no longer knows which is neither.
 fn trust(paths: &Paths) -> Result<Option<(LinkFile, NodeKeys, Trust)>, Failure> {
-    let Some(link) = LinkFile::read(paths)? else { return Ok(None) };
+    let Some(link) = LinkFile::read(paths)? else {
+        return match link_file::missing(paths)? {
+            Some(missing) if missing.was_a_node => Err(Failure::new(missing.why)),
+            _ => Ok(None),
+        };
+    };
     let keys = NodeKeys::read(paths)?.ok_or_else(|| {
         Failure::new("this machine has joined a mesh, but its keys are gone: leave and join again")
     })?;

@@ -8,6 +8,8 @@ mod refusals;
 #[cfg(test)]
 mod tests;
 
+use std::time::{Duration, UNIX_EPOCH};
+
 use mesh_ids::{NodeName, Position};
 use mesh_wire::{Drift, Report, Resource, Spec};
 
@@ -20,7 +22,7 @@ use crate::{
         timer::units_of,
         unit::{drop_in_path, path_of as unit_path},
     },
-    ledger::{Folder, Ledger, Lock, Memory, Origin, Record, position_in},
+    ledger::{Folder, Ledger, Lock, Memory, Origin, Record, Since, position_in},
     machine::Machine,
     paths::Paths,
     reconcile::{self, Declared, Desired, Outcome, Patience, Plan, Progress},
@@ -70,7 +72,7 @@ impl Host {
     pub async fn open(paths: &Paths, machine: Machine, trust: Option<Trust>) -> Result<Self, Failure> {
         let lock = Lock::new(&paths.lock())?;
         let held = lock.hold().await?;
-        let ledger = Ledger::open(Box::new(Folder::new(paths.ledger())))?;
+        let ledger = Ledger::open(Box::new(Folder::new(paths.ledger(), paths.ledger_note())))?;
         let mut host = Self {
             paths: paths.clone(),
             machine,
@@ -101,6 +103,11 @@ impl Host {
             return Ok(());
         }
         if self.ledger.unreadable().is_none() && self.ledger.memory().reports == 0 {
+            // Of a host that was here before, whose ledger nobody wanted any more: what stood there is still a person's.
+            let kept = self.machine.files.all_kept()?;
+            if !kept.is_empty() {
+                self.ledger.write([Record::Salvaged { kept }])?;
+            }
             self.ledger.write([Record::Counted { reports: now, drift: now, change: 0, floor: i64::MIN }])?;
             self.ledger.commit()?;
         }
@@ -143,7 +150,7 @@ impl Host {
     async fn hold(&mut self) -> Result<crate::ledger::Held, Failure> {
         let held = self.lock.hold().await?;
         if !self.ledger.is_ours()? {
-            self.ledger = Ledger::open(Box::new(Folder::new(self.paths.ledger())))?;
+            self.ledger = Ledger::open(Box::new(Folder::new(self.paths.ledger(), self.paths.ledger_note())))?;
             self.load();
         }
         Ok(held)
@@ -307,9 +314,9 @@ impl Host {
         let outcome = &self.outcome;
         let assigned = outcome.applied.iter().filter(|(origin, _)| *origin == Origin::Assigned);
         report.applied = assigned.map(|(_, id)| id.to_string()).collect();
-        for ((origin, id), why) in &outcome.failed {
+        for (key @ (origin, id), why) in &outcome.failed {
             let id = if *origin == Origin::Assigned { id.clone() } else { format!("{origin} {id}") };
-            report.failed.insert(id, why.to_string());
+            report.failed.insert(id, self.words_of(key, why));
         }
         report.refused.clone_from(&self.refused);
         report.carried = self.carried.iter().flatten().flat_map(|resource| resource.spec.binds()).collect();
@@ -319,6 +326,22 @@ impl Host {
         report.host_version = Some(env!("CARGO_PKG_VERSION").to_owned());
         report.drift = self.memory().drift.iter().cloned().collect();
         Some(report)
+    }
+
+    /// Since when this fails, and with what it began.
+    pub fn failing_since(&self, key: &(Origin, String)) -> Option<&Since> {
+        self.memory().failing.get(key)
+    }
+
+    fn words_of(&self, key: &(Origin, String), why: &Failure) -> String {
+        let why = why.to_string();
+        let Some(since) = self.failing_since(key) else { return why };
+        let seconds = u64::try_from(since.at).unwrap_or(0);
+        let time = humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_secs(seconds));
+        match since.other_than(&why) {
+            None => format!("{why} (failing since {time})"),
+            Some(first) => format!("{why} (failing since {time}, at first with: {first})"),
+        }
     }
 
     /// The number of the next report.
@@ -362,6 +385,11 @@ impl Host {
         self.ledger.commit()?;
         self.assigned = None;
         Ok(())
+    }
+
+    /// Ends without letting another process at the machine: the lock is the caller's.
+    pub async fn close(self) -> Result<crate::ledger::Held, Failure> {
+        self.lock.hold().await
     }
 
     /// Forgets the drift that a confirmed report carried, as far as nothing new is known of it.

@@ -43,6 +43,12 @@ pub trait Kind {
     /// Looks at the machine. Changes nothing.
     async fn observe(machine: &Machine, spec: &Self::Spec) -> Result<Self::Observed, Failure>;
 
+    /// What is there instead of what is declared, in words for a person: who reads it wants to know what something was
+    /// changed to. Never what a file holds. `None` where nothing is other, or the steps say it all.
+    fn found(_spec: &Self::Spec, _observed: &Self::Observed) -> Option<String> {
+        None
+    }
+
     /// Looks at the machine, also at what was declared earlier and no longer is: `before` is what [`Kind::before`] said
     /// last. For kinds of which a part can be given up while the rest stays.
     async fn observe_since(
@@ -105,6 +111,17 @@ impl Claim {
     /// A path.
     pub fn path(path: &str) -> Self {
         Self::new("path", path)
+    }
+
+    /// The path, if it is one.
+    pub fn as_path(&self) -> Option<&str> {
+        self.0.strip_prefix("path ")
+    }
+
+    /// The same claim, of the path to which this one leads.
+    #[must_use]
+    pub fn led(self, lead: &dyn Fn(&str) -> String) -> Self {
+        self.as_path().map(|path| Self::path(&lead(path))).unwrap_or(self)
     }
 }
 

@@ -8,11 +8,14 @@ pub mod engine;
 pub mod facts;
 pub mod fake;
 pub mod files;
+pub mod health;
+pub mod listeners;
 pub mod packages;
 pub mod process;
 pub mod routes;
 pub mod sysctls;
 mod tool;
+pub mod traces;
 pub mod units;
 pub mod users;
 pub mod watch;
@@ -51,6 +54,16 @@ impl Machine {
     /// This machine.
     pub fn real(paths: &Paths) -> Self {
         let units: Rc<dyn units::Units> = Rc::new(units::RealUnits::default());
+        let starts_engine = Some(Rc::clone(&units));
+        Self::of(paths, units, starts_engine)
+    }
+
+    /// This machine, for who only looks: an engine that does not listen is not started.
+    pub fn real_as_it_is(paths: &Paths) -> Self {
+        Self::of(paths, Rc::new(units::RealUnits::default()), None)
+    }
+
+    fn of(paths: &Paths, units: Rc<dyn units::Units>, starts_engine: Option<Rc<dyn units::Units>>) -> Self {
         let images = engine::images::ImageStore::new(&paths.bundle(), &paths.images());
         let sockets = engine::socket::SOCKETS.iter().map(PathBuf::from).collect();
         Self {
@@ -59,7 +72,7 @@ impl Machine {
             packages: Rc::new(packages::RealPackages::new(paths.root())),
             users: Rc::new(users::RealUsers::new(paths.root())),
             sysctls: Rc::new(sysctls::RealSysctls::new(paths.root())),
-            engine: Rc::new(engine::socket::EngineSocket::new(sockets, Some(Rc::clone(&units)), images)),
+            engine: Rc::new(engine::socket::EngineSocket::new(sockets, starts_engine, images)),
             units,
             clock: Rc::new(SystemClock),
         }

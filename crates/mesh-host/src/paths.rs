@@ -40,6 +40,11 @@ impl Paths {
         self.state().join("ledger")
     }
 
+    /// Says that there is a ledger, should it go missing.
+    pub fn ledger_note(&self) -> PathBuf {
+        self.state().join("ledger.begun")
+    }
+
     /// What stood on the machine before the host replaced it.
     pub fn saved(&self) -> PathBuf {
         self.state().join("saved")

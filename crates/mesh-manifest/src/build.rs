@@ -98,9 +98,33 @@ pub(crate) fn resources(manifest: &Manifest, images: Images<'_>) -> Result<Vec<R
             Spec::Container(container) => container.restart_on = refer(&draft.restart_on)?,
             _ => {}
         }
-        resources.push(Resource { id: full(&draft.id, &draft.at)?, after: refer(&after)?, spec });
+        let observe_only = is_observed(manifest, spec.kind(), &draft.at[1]);
+        resources.push(Resource {
+            id: full(&draft.id, &draft.at)?,
+            after: refer(&after)?,
+            observe_only,
+            spec,
+        });
     }
     Ok(resources)
+}
+
+/// Whether the entry of this kind and place is only to be looked at.
+fn is_observed(manifest: &Manifest, kind: Kind, at: &Key) -> bool {
+    let Key::Index(index) = *at else { return false };
+    match kind {
+        Kind::Directory => manifest.directories.get(index).is_some_and(|entry| entry.observe_only),
+        Kind::File => manifest.files.get(index).is_some_and(|entry| entry.observe_only),
+        Kind::Package => manifest.packages.get(index).is_some_and(|entry| entry.observe_only),
+        Kind::Unit => manifest.units.get(index).is_some_and(|entry| entry.observe_only),
+        Kind::Container => manifest.containers.get(index).is_some_and(|entry| entry.observe_only),
+        Kind::Volume => manifest.volumes.get(index).is_some_and(|entry| entry.observe_only),
+        Kind::Network => manifest.networks.get(index).is_some_and(|entry| entry.observe_only),
+        Kind::User => manifest.users.get(index).is_some_and(|entry| entry.observe_only),
+        Kind::Sysctl => manifest.sysctls.get(index).is_some_and(|entry| entry.observe_only),
+        // Never in a module.
+        Kind::Database | Kind::Vhost => false,
+    }
 }
 
 fn drafts(manifest: &Manifest, images: Images<'_>) -> Result<Vec<Draft>, Problem> {

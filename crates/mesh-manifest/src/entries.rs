@@ -19,6 +19,10 @@ macro_rules! entry {
             /// What has to be applied before it: `KIND:NAME` of other entries of this module, such as `file:/etc/hello`.
             #[serde(default, skip_serializing_if = "Vec::is_empty")]
             pub after: Vec<String>,
+            /// Whether the mesh only looks at it and says what is other than written here: it then makes, repairs and removes
+            /// nothing of it.
+            #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+            pub observe_only: bool,
         }
     };
 }

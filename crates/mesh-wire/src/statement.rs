@@ -132,7 +132,7 @@ pub struct Disk {
     pub free_bytes: u64,
 }
 
-/// A resource that was found other than declared.
+/// A resource that was found other than declared: the node's own, or one it only observes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Drift {
     /// Rises by one with every drift this node ever noticed: reported twice, it is counted once.
@@ -141,9 +141,9 @@ pub struct Drift {
     pub resource: ResourceId,
     /// When it was noticed, in seconds since 1970-01-01 UTC.
     pub noticed_at: i64,
-    /// What was found, for a person: the steps it took or would take.
+    /// What was found, for a person: what is there instead, and the steps it took or would take.
     pub found: Vec<String>,
-    /// When it was put right; absent while it is not.
+    /// When it was put right, or was no longer observed; absent while neither is so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repaired_at: Option<i64>,
 }

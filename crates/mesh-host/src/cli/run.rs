@@ -5,6 +5,7 @@ use crate::{
     failure::Failure,
     host::Host,
     intake::Trust,
+    link_file,
     machine::Machine,
     paths::Paths,
     report::{self, LinkState, UplinkEnd},
@@ -14,8 +15,17 @@ use crate::{
 
 pub(super) async fn run(paths: &Paths) -> Result<Exit, Ended> {
     run::end_on_panic();
+    let missing = link_file::missing(paths)?;
+    if let Some(missing) = missing.as_ref().filter(|missing| !missing.carries) {
+        // There is nothing to keep that this machine could still be sure of.
+        return Err(Ended::new(Exit::Refused, missing.why.clone()));
+    }
     let (host_end, uplink_end) = report::channel();
-    let (uplink, trust, state) = match link(paths, uplink_end) {
+    let linked = match missing {
+        Some(missing) => Err(Failure::new(missing.why)),
+        None => link(paths, uplink_end),
+    };
+    let (uplink, trust, state) = match linked {
         Ok(Some((uplink, trust))) => {
             let state = LinkState::Disconnected { since: None, error: "not tried yet".to_owned() };
             (Some(uplink), Some(trust), state)

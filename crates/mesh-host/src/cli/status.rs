@@ -34,7 +34,8 @@ impl Status {
         } else {
             show(&status, machine.clock.now());
         }
-        let failing = !status.trouble.is_empty() || status.resources.iter().any(|resource| !resource.applied);
+        let failing =
+            !status.trouble.is_empty() || status.resources.iter().any(|resource| !resource.is_settled());
         Ok(if failing { Exit::Failed } else { Exit::Done })
     }
 }
@@ -71,7 +72,7 @@ fn show(status: &status::Status, now: i64) {
         }
     }
     if status.undelivered_drift > 0 && status.node.is_some() {
-        print(format_args!("undelivered  {} repairs to be reported", status.undelivered_drift));
+        print(format_args!("undelivered  {} drifts to be reported", status.undelivered_drift));
     }
     if status.resources.is_empty() {
         return print("\nnothing is declared");
@@ -80,12 +81,7 @@ fn show(status: &status::Status, now: i64) {
     table.load_style(NOTHING).set_header(["RESOURCE", "KIND", "ORIGIN", "STATE"]);
     for resource in &status.resources {
         let kind = resource.kind.map(|kind| kind.to_string()).unwrap_or_default();
-        let state = match &resource.failed {
-            Some(why) => format!("failed: {why}"),
-            None if resource.applied => "applied".to_owned(),
-            None => "waiting".to_owned(),
-        };
-        table.add_row([resource.id.clone(), kind, resource.origin.to_string(), state]);
+        table.add_row([resource.id.clone(), kind, resource.origin.to_string(), resource.words(ago)]);
     }
     print(format_args!("\n{table}"));
 }

@@ -50,7 +50,7 @@ async fn a_timer_that_replaces_one() {
                     read,
                     active: runs,
                     enabled: runs,
-                    starting: false,
+                    ..FakeUnit::default()
                 };
                 bench.world.units.borrow_mut().insert(name.to_owned(), unit);
             }

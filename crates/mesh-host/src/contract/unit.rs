@@ -2,7 +2,7 @@
 
 use super::{Bench, Case, carry, converge, folder, holds, host, resources};
 use crate::machine::{
-    fake::{FakeUnit, Node, root},
+    fake::{FakeUnit, Idle, Node, root},
     files::Content,
 };
 
@@ -21,7 +21,7 @@ fn with_ssh() -> Bench {
     let text = "[Service]\n[Install]\n";
     bench.world.put("/usr/lib/systemd/system/ssh.service", text, 0o644);
     let read = Some(Content::new(text.as_bytes()).digest());
-    let unit = FakeUnit { with: read.clone(), read, active: true, enabled: true, starting: false };
+    let unit = FakeUnit { with: read.clone(), read, active: true, enabled: true, ..FakeUnit::default() };
     bench.world.units.borrow_mut().insert("ssh.service".to_owned(), unit);
     bench
 }
@@ -100,7 +100,7 @@ async fn a_unit_on_its_way_is_waited_for_and_is_no_drift() {
     let (bench, folder) = (Bench::without_engine(), folder());
     converge(&bench, folder.path(), WRITTEN, "applied").await;
     if let Some(unit) = bench.world.units.borrow_mut().get_mut("a.service") {
-        (unit.active, unit.starting) = (false, true);
+        (unit.active, unit.idle) = (false, Idle::Starting);
     }
     let mut host = host(&bench, folder.path()).await;
     let plan = host.plan().await;
@@ -123,11 +123,16 @@ async fn a_unit_that_does_not_become_ready_is_said_with_how_it_ended_and_blocks_
             WRITTEN.trim_end_matches(']'),
             r#"{"id": "f", "kind": "file", "after": ["u"], "spec": {"path": "/opt/f", "content": {"text": "x"}}}]"#
         );
+        let before = bench.picture();
         let outcome = carry(&bench, folder.path(), &json).await;
         let why: Vec<String> = outcome.failed.values().map(ToString::to_string).collect();
         let how = how.unwrap_or("it is still activating (start) after 100 s");
         assert_eq!(why, ["it waits for u, which failed".to_owned(), format!("start a.service: {how}")]);
         assert_eq!(bench.world.text("/opt/f"), None);
+        assert_ne!(bench.picture(), before);
+        converge(&bench, folder.path(), "[]", "given up").await;
+        assert_eq!(bench.picture(), before, "nothing is left of it");
+        carry(&bench, folder.path(), &json).await;
         // Repaired by a person: the next round goes on.
         bench.world.broken.borrow_mut().clear();
         let mut host = host(&bench, folder.path()).await;

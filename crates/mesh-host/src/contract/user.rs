@@ -49,7 +49,8 @@ async fn a_user_that_was_not_there() {
             bench.world.groups.borrow_mut().insert("hello".to_owned(), 777);
             bench
         },
-        first: r#"[{"id": "u", "kind": "user", "spec": {"name": "hello", "uid": 300, "gid": 777}}]"#,
+        first: r#"[{"id": "u", "kind": "user", "spec":
+            {"name": "hello", "uid": 300, "gid": 777, "shell": "/usr/sbin/nologin"}}]"#,
         drift: |bench| {
             bench.world.users.borrow_mut().get_mut("hello").expect("the user").shell = "/bin/sh".to_owned();
         },

@@ -33,7 +33,13 @@ impl Kind for File {
     }
 
     async fn observe(machine: &Machine, spec: &FileSpec) -> Result<Found, Failure> {
-        machine.files.look(&spec.path)
+        look_as(machine, &spec.path, &spec.owner, &spec.group)
+    }
+
+    fn found(spec: &FileSpec, observed: &Found) -> Option<String> {
+        let content = spec.content.bytes().ok()?;
+        let meta = Meta { mode: spec.mode, owner: spec.owner.clone(), group: spec.group.clone() };
+        found_instead(&spec.path, &Content::new(&content), &meta, observed)
     }
 
     fn before(_: &FileSpec, observed: &Found, earlier: Option<&Found>) -> Found {
@@ -80,6 +86,20 @@ fn checked(check: Check, path: &str, content: Content) -> Result<Option<Step>, F
     }
 }
 
+/// What is at a path, its owners called as the declaration calls them: one number may have several names.
+pub(super) fn look_as(machine: &Machine, path: &str, owner: &str, group: &str) -> Result<Found, Failure> {
+    let mut found = machine.files.look(path)?;
+    if let Found::File { meta, .. } | Found::Directory(meta) = &mut found
+        && (meta.owner != owner || meta.group != group)
+    {
+        let declared = Meta { mode: meta.mode, owner: owner.to_owned(), group: group.to_owned() };
+        if machine.files.is_same_owner(meta, &declared) {
+            *meta = declared;
+        }
+    }
+    Ok(found)
+}
+
 /// What makes the file at `path` as given. What stood there before is kept first.
 pub(super) fn write_steps(
     path: &str,
@@ -110,6 +130,20 @@ pub(super) fn write_steps(
         Found::Other(what) => {
             Err(Failure::new(format!("at {path} is {what}: remove it, or declare another path")))
         }
+    }
+}
+
+/// What is at `path` instead of this file, in words.
+pub(super) fn found_instead(path: &str, content: &Content, meta: &Meta, observed: &Found) -> Option<String> {
+    match observed {
+        Found::Nothing => Some(format!("{path} is not there")),
+        Found::File { content: found, meta: has } if *found != content.digest() => {
+            Some(format!("{path} holds something else ({has})"))
+        }
+        Found::File { meta: has, .. } if has != meta => Some(format!("{path} has {has}")),
+        Found::File { .. } => None,
+        Found::Directory(_) => Some(format!("{path} is a directory")),
+        Found::Other(what) => Some(format!("{path} is {what}")),
     }
 }
 

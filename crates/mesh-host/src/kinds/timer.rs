@@ -82,6 +82,13 @@ impl Kind for Timer {
         })
     }
 
+    fn found(spec: &TimerSpec, observed: &TimerObserved) -> Option<String> {
+        let (timer, service) = units(spec);
+        let found = [Unit::found(&timer, &observed.timer), Unit::found(&service, &observed.service)];
+        let words: Vec<String> = found.into_iter().flatten().collect();
+        (!words.is_empty()).then(|| words.join("; "))
+    }
+
     fn before(spec: &TimerSpec, observed: &TimerObserved, earlier: Option<&TimerBefore>) -> TimerBefore {
         let (timer, service) = units(spec);
         TimerBefore {

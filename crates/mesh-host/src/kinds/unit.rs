@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Claim, Kind, Memory,
-    file::{restore_steps, write_steps},
+    file::{found_instead, restore_steps, write_steps},
 };
 use crate::{
     failure::Failure,
@@ -112,6 +112,29 @@ impl Kind for Unit {
         Ok(UnitObserved { file, folder, drop_ins, found: machine.units.look(&spec.name).await? })
     }
 
+    fn found(spec: &UnitSpec, observed: &UnitObserved) -> Option<String> {
+        let UnitObserved { file, drop_ins, found, .. } = observed;
+        let content = spec.content.as_ref().map(|content| Content::new(content.as_bytes()));
+        let file = match (&content, file) {
+            (Some(content), Some(file)) => found_instead(&path_of(&spec.name), content, &meta(0o644), file),
+            _ => None,
+        };
+        let drop_ins = spec.drop_ins.iter().filter_map(|(drop_in, content)| {
+            let content = Content::new(content.as_bytes());
+            let now = drop_ins.get(drop_in)?;
+            found_instead(&drop_in_path(&spec.name, drop_in), &content, &meta(0o644), now)
+        });
+        let runs = matches!(found.active, Active::Yes | Active::Starting);
+        let active = (spec.active.is_some_and(|active| active != runs))
+            .then(|| format!("{} {}", spec.name, if runs { "runs" } else { "does not run" }));
+        let enabled = found.enabled.filter(|enabled| spec.enabled.is_some_and(|wanted| wanted != *enabled));
+        let enabled = enabled.map(|enabled| {
+            format!("{} {} with the machine", spec.name, if enabled { "starts" } else { "does not start" })
+        });
+        let words: Vec<String> = file.into_iter().chain(drop_ins).chain(active).chain(enabled).collect();
+        (!words.is_empty()).then(|| words.join("; "))
+    }
+
     fn before(spec: &UnitSpec, observed: &UnitObserved, earlier: Option<&UnitBefore>) -> UnitBefore {
         let mut before = earlier.cloned().unwrap_or_else(|| UnitBefore {
             file: None,
@@ -189,6 +212,10 @@ impl Kind for Unit {
         // What ran before runs on unless its file goes or comes back, then it is started with the old one.
         if runs && !before.active {
             steps.push(Step::Unit(UnitStep::Stop(name())));
+        }
+        // A unit that ended badly would be listed as failed after its file is gone.
+        if !before.existed && (runs || found.active == Active::Failed) {
+            steps.push(Step::Unit(UnitStep::Forget(name())));
         }
         if found.enabled == Some(true) && before.enabled != Some(true) {
             steps.push(Step::Unit(UnitStep::Disable(name())));

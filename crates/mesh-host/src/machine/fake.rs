@@ -19,7 +19,12 @@ use std::{
 
 use mesh_ids::Digest;
 
-use super::{Clock, Machine, engine::Engine, files::Content, files::Meta, users::UserFound};
+use super::{
+    Clock, Machine,
+    engine::Engine,
+    files::{Content, Meta, Trouble},
+    users::UserFound,
+};
 use crate::failure::Failure;
 
 /// What a killed process unwinds with.
@@ -82,7 +87,14 @@ pub enum Node {
     File(Content, Meta),
     /// A directory.
     Directory(Meta),
-    /// Something else, e.g. `a symbolic link`.
+    /// A symbolic link.
+    Link {
+        /// Where it leads.
+        to: String,
+        /// Who made it.
+        owner: String,
+    },
+    /// Something else, e.g. `a device`.
     Other(String),
 }
 
@@ -91,6 +103,7 @@ impl fmt::Debug for Node {
         match self {
             Self::File(content, meta) => write!(f, "{:?} {meta}", String::from_utf8_lossy(content.bytes())),
             Self::Directory(meta) => write!(f, "directory {meta}"),
+            Self::Link { to, owner } => write!(f, "link to {to}, {owner}"),
             Self::Other(what) => f.write_str(what),
         }
     }
@@ -98,6 +111,18 @@ impl fmt::Debug for Node {
 
 /// Where unit files are, the first counts.
 const UNITS: [&str; 2] = ["/etc/systemd/system", "/usr/lib/systemd/system"];
+
+/// What a unit is that does not run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Idle {
+    /// It ended, or never began.
+    #[default]
+    Ended,
+    /// It is on its way to run.
+    Starting,
+    /// It ended badly.
+    Failed,
+}
 
 /// A unit as systemd has it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -108,8 +133,8 @@ pub struct FakeUnit {
     pub with: Option<Digest>,
     /// Whether it runs.
     pub active: bool,
-    /// Whether it is on its way to run.
-    pub starting: bool,
+    /// What it is where it does not run.
+    pub idle: Idle,
     /// Whether it starts with the machine.
     pub enabled: bool,
 }
@@ -119,6 +144,8 @@ pub struct FakeUnit {
 pub struct World {
     /// The files.
     pub tree: RefCell<BTreeMap<String, Node>>,
+    /// What stands in the way of changes at some paths; at `/`: everywhere.
+    pub troubles: RefCell<BTreeMap<String, Trouble>>,
     /// What was kept.
     pub kept: RefCell<BTreeMap<Digest, Content>>,
     /// The units systemd knows.
@@ -215,7 +242,9 @@ impl World {
         // A unit that neither runs nor starts with the machine and has no file is none.
         let units: BTreeMap<_, _> = units
             .iter()
-            .filter(|(_, unit)| unit.active || unit.starting || unit.enabled || unit.read.is_some())
+            .filter(|(_, unit)| {
+                unit.active || unit.idle != Idle::Ended || unit.enabled || unit.read.is_some()
+            })
             .collect();
         let (tree, installed, sysctls) = (self.tree.borrow(), self.installed.borrow(), self.sysctls.borrow());
         let (users, groups) = (self.users.borrow(), self.groups.borrow());

@@ -3,12 +3,13 @@
 mod direct;
 mod real;
 mod status;
+pub mod transient;
 mod watch;
 
 use std::fmt;
 
 use async_trait::async_trait;
-pub use real::RealUnits;
+pub use real::{RealUnits, SystemState, system_state};
 
 use super::Machine;
 use crate::failure::Failure;
@@ -72,6 +73,8 @@ pub trait Units {
     /// Waits until it is active, and for a moment stays so; one that is activating is not. Fails with how it ended where it
     /// does not become so in time.
     async fn ready(&self, name: &str) -> Result<(), Failure>;
+    /// Forgets that it failed, so that nothing is left of it once its file is gone. One that is not there needs none.
+    async fn forget(&self, name: &str) -> Result<(), Failure>;
     /// Makes it start with the machine.
     async fn enable(&self, name: &str) -> Result<(), Failure>;
     /// Makes it not start with the machine.
@@ -93,6 +96,8 @@ pub enum UnitStep {
     Restart(String, String),
     /// Wait until the unit, which is on its way, is ready.
     Await(String),
+    /// Forget that the unit failed.
+    Forget(String),
     /// Make the unit start with the machine.
     Enable(String),
     /// Make the unit not start with the machine.
@@ -107,6 +112,7 @@ impl fmt::Display for UnitStep {
             Self::Stop(name) => write!(f, "stop {name}"),
             Self::Restart(name, why) => write!(f, "restart {name}, because {why}"),
             Self::Await(name) => write!(f, "wait until {name} is ready"),
+            Self::Forget(name) => write!(f, "let systemd forget how {name} ended"),
             Self::Enable(name) => write!(f, "enable {name}"),
             Self::Disable(name) => write!(f, "disable {name}"),
         }
@@ -122,6 +128,7 @@ impl UnitStep {
             Self::Stop(name) => machine.units.stop(name).await,
             Self::Restart(name, _) => machine.units.restart(name).await,
             Self::Await(name) => machine.units.ready(name).await,
+            Self::Forget(name) => machine.units.forget(name).await,
             Self::Enable(name) => machine.units.enable(name).await,
             Self::Disable(name) => machine.units.disable(name).await,
         }

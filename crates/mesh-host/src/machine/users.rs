@@ -12,7 +12,7 @@ use super::Machine;
 use crate::failure::Failure;
 
 /// A user as the machine has it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UserFound {
     /// Its number.
     pub uid: u32,

@@ -11,7 +11,7 @@ use crate::{
     for_kind,
     kinds::{self, Kind},
     ledger::{self, Entry, Origin},
-    machine::{Machine, packages::PackageStep, units::UnitStep},
+    machine::{Machine, files::FileStep, packages::PackageStep, units::UnitStep},
     step::Step,
 };
 
@@ -26,22 +26,31 @@ pub(super) struct Prepared {
     pub(super) was_applied: bool,
     /// The changes it will have seen once it is applied.
     pub(super) seen: BTreeMap<ResourceId, u64>,
+    /// What is there instead of what is declared, in words.
+    pub(super) found: Option<String>,
 }
 
 impl Prepared {
     /// What was found other than it was left, for a person. Empty where nothing was: a restart because another resource
     /// changed is no drift.
     pub(super) fn drift(&self) -> Vec<String> {
-        if self.was_applied {
+        if self.was_applied { self.differences() } else { Vec::new() }
+    }
+
+    /// What is other than declared, for a person: what is there, and what would be done about it.
+    pub(super) fn differences(&self) -> Vec<String> {
+        let counts = |step: &&Step| {
             // Nor is a unit on its way to be active: systemd restarts units by itself.
-            let counts = |step: &&Step| {
-                !step.restarts()
-                    && !matches!(step, Step::Check(_) | Step::Unit(UnitStep::Reload | UnitStep::Await(_)))
-            };
-            self.steps.iter().filter(counts).map(ToString::to_string).collect()
-        } else {
-            Vec::new()
-        }
+            let aside = matches!(
+                step,
+                Step::Check(_)
+                    | Step::File(FileStep::Keep(_))
+                    | Step::Unit(UnitStep::Reload | UnitStep::Await(_))
+            );
+            !step.restarts() && !aside
+        };
+        let steps: Vec<String> = self.steps.iter().filter(counts).map(ToString::to_string).collect();
+        if steps.is_empty() { steps } else { self.found.iter().cloned().chain(steps).collect() }
     }
 }
 
@@ -92,9 +101,11 @@ pub(super) async fn prepare(
     if changed.is_empty() && entry.is_some_and(|entry| entry.restarting) {
         changed.push(resource.id.clone());
     }
-    let was_applied = entry.is_some_and(|entry| entry.complete && entry.resource.spec == resource.spec);
+    // What is only observed is looked at as if it had been left as declared: all that is other than that is told.
+    let was_applied = resource.observe_only
+        || entry.is_some_and(|entry| entry.complete && entry.resource.spec == resource.spec);
     let before = entry.map(|entry| &entry.before);
-    let (mut steps, before) = for_kind!(&resource.spec, |K, spec| {
+    let (mut steps, before, found) = for_kind!(&resource.spec, |K, spec| {
         prepare_kind::<K>(scope.machine, spec, before, was_applied, changed).await
     })?;
     scope.spare_wanted(&mut steps);
@@ -103,7 +114,7 @@ pub(super) async fn prepare(
             step.mark(&origin.to_string(), resource.id.as_str());
         }
     }
-    Ok(Prepared { steps, before, was_applied, seen })
+    Ok(Prepared { steps, before, was_applied, seen, found })
 }
 
 async fn prepare_kind<K: Kind>(
@@ -112,18 +123,33 @@ async fn prepare_kind<K: Kind>(
     before: Option<&serde_json::Value>,
     was_applied: bool,
     changed: Vec<ResourceId>,
-) -> Result<(Vec<Step>, serde_json::Value), Failure> {
+) -> Result<(Vec<Step>, serde_json::Value, Option<String>), Failure> {
     let earlier: Option<K::Before> =
         before.cloned().map(serde_json::from_value).transpose().during("read what stood there before")?;
     let observed = K::observe_since(machine, spec, earlier.as_ref()).await?;
     let before = K::before(spec, &observed, earlier.as_ref());
     let memory = kinds::Memory::<K> { before, applied: was_applied.then(|| spec.clone()), changed };
     let steps = K::plan(spec, &observed, &memory)?;
-    Ok((steps, serde_json::to_value(&memory.before).during("keep what stood there before")?))
+    let before = serde_json::to_value(&memory.before).during("keep what stood there before")?;
+    Ok((steps, before, K::found(spec, &observed)))
 }
 
-/// What takes a resource off the machine and puts back what stood there before.
+/// Looks at a resource that is only observed: what is other than declared.
+pub(super) async fn prepare_observed(
+    scope: Scope<'_>,
+    origin: Origin,
+    resource: &Resource,
+) -> Result<Vec<String>, Failure> {
+    // What the host once did about it says nothing of what is there now.
+    let untouched = ledger::Memory::default();
+    Ok(prepare(scope, &untouched, origin, resource, &BTreeSet::new()).await?.differences())
+}
+
+/// What takes a resource off the machine and puts back what stood there before. Nothing, where it was only observed last.
 pub(super) async fn prepare_removal(scope: Scope<'_>, entry: &Entry) -> Result<Vec<Step>, Failure> {
+    if entry.resource.observe_only {
+        return Ok(Vec::new());
+    }
     let mut steps = for_kind!(&entry.resource.spec, |K, spec| {
         prepare_removal_kind::<K>(scope.machine, spec, &entry.before, entry.restarting).await
     })?;

@@ -271,6 +271,9 @@ impl Units for Nothing {
     async fn ready(&self, _: &str) -> Result<(), Failure> {
         nothing()
     }
+    async fn forget(&self, _: &str) -> Result<(), Failure> {
+        nothing()
+    }
     async fn enable(&self, _: &str) -> Result<(), Failure> {
         nothing()
     }

@@ -36,7 +36,8 @@ impl fmt::Display for Claim {
 /// What these resources claim, and which of them does.
 pub(crate) fn claims(resources: &[Resource]) -> BTreeMap<Claim, &ResourceId> {
     let mut claims = BTreeMap::new();
-    for resource in resources {
+    // Who only looks takes nothing.
+    for resource in resources.iter().filter(|resource| !resource.observe_only) {
         for port in resource.spec.binds() {
             claims.insert(Claim::Port(port), &resource.id);
         }

@@ -79,6 +79,11 @@ pub(crate) fn differences(before: &Resource, after: &Resource) -> Vec<String> {
     if before.get("after") != after.get("after") {
         words.push("what it waits for changes".to_owned());
     }
+    match (before.get("observe_only").is_some(), after.get("observe_only").is_some()) {
+        (false, true) => words.push("is only observed from then on".to_owned()),
+        (true, false) => words.push("is kept as declared from then on".to_owned()),
+        _ => {}
+    }
     words
 }
 
@@ -148,6 +153,14 @@ mod tests {
         );
         assert_eq!(differences(&after, &after), Vec::<String>::new());
         assert_eq!(describe(&after.spec), ["mode 0600", "7 bytes"]);
+    }
+
+    #[test]
+    fn that_a_resource_is_only_observed_is_told() {
+        let kept = resource(r#"{"id":"a","kind":"volume","spec":{"name":"a"}}"#);
+        let observed = Resource { observe_only: true, ..kept.clone() };
+        assert_eq!(differences(&kept, &observed), ["is only observed from then on"]);
+        assert_eq!(differences(&observed, &kept), ["is kept as declared from then on"]);
     }
 
     #[test]

@@ -36,6 +36,18 @@ fn ids_and_engine_names_carry_the_module() {
 }
 
 #[test]
+fn every_kind_of_entry_may_be_only_observed() {
+    let entries = "[[directory]]\npath='/srv/a'\nO\n[[file]]\npath='/etc/a'\ncontent='x'\nmode='0600'\nO\n[[package]]\nnames=['jq']\nO\n\
+         [[unit]]\nname='a.service'\nactive=true\nO\n[[volume]]\nname='v'\nO\n[[network]]\nname='n'\nO\n\
+         [[container]]\nname='web'\nimage='mesh/hello'\nO\n";
+    for (said, observed) in [("observe_only = true", true), ("observe_only = false", false), ("", false)] {
+        let module = module(&entries.replace('O', said));
+        assert_eq!(module.resources().len(), 7);
+        assert!(module.resources().iter().all(|resource| resource.observe_only == observed), "{said}");
+    }
+}
+
+#[test]
 fn what_is_waited_for_stands_before() {
     let module = module(
         "[[directory]]\npath='/srv/a'\nafter=['file:/etc/x']\n[[file]]\npath='/srv/a/b/c'\ncontent=''\n\

@@ -22,6 +22,7 @@ fn written() -> BTreeMap<String, String> {
         ("declaration.bytes", String::from_utf8(samples::declaration().to_bytes().unwrap()).unwrap()),
         ("alive.json", pretty(&samples::alive())),
         ("report.json", pretty(&samples::report())),
+        ("resource-observed.json", pretty(&samples::observed())),
         ("token.txt", samples::token().to_text().unwrap() + "\n"),
         ("enrol-request.json", pretty(&samples::enrol_request())),
         ("enrol.json", pretty(&samples::enrol())),

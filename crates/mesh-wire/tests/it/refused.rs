@@ -123,6 +123,21 @@ fn an_unknown_kind_or_member_refuses_that_resource_by_name_and_no_other() {
 }
 
 #[test]
+fn a_resource_is_kept_as_declared_unless_it_says_that_it_is_only_observed() {
+    let read = |json: Value| mesh_wire::Resource::read(&json.to_string(), 0);
+    let volume = json!({"id": "volume:v", "kind": "volume", "spec": {"name": "v"}});
+    let kept = read(volume.clone()).unwrap();
+    assert!(!kept.observe_only);
+    assert_eq!(serde_json::to_value(&kept).unwrap(), volume, "what is not said is not written");
+    let mut observed = volume;
+    observed["observe_only"] = json!(true);
+    assert_eq!(serde_json::to_value(read(observed.clone()).unwrap()).unwrap(), observed);
+    assert!(read(observed.clone()).unwrap().observe_only);
+    observed["observe_only"] = json!("yes");
+    assert!(read(observed).is_err());
+}
+
+#[test]
 fn two_resources_with_one_id_refuse_the_declaration() {
     let mut declaration = sample();
     let resources = declaration["resources"].as_array_mut().unwrap();

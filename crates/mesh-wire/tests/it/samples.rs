@@ -24,7 +24,7 @@ pub(crate) fn position() -> Position {
 
 fn resource(id: &str, after: &[&str], spec: impl Into<Spec>) -> Resource {
     let after = after.iter().map(|id| id.parse().unwrap()).collect();
-    Resource { id: id.parse().unwrap(), after, spec: spec.into() }
+    Resource { id: id.parse().unwrap(), after, observe_only: false, spec: spec.into() }
 }
 
 /// One resource of every kind.
@@ -178,6 +178,12 @@ fn container() -> ContainerSpec {
         ready: Some(Ready { command: vec!["/ready".into()], within_s: 20 }),
         restart_on: vec!["file:/etc/hello/motd".parse().unwrap()],
     }
+}
+
+/// One that is only looked at.
+pub(crate) fn observed() -> Resource {
+    let motd = resources().into_iter().nth(1).unwrap();
+    Resource { observe_only: true, ..motd }
 }
 
 pub(crate) fn declaration() -> Declaration {

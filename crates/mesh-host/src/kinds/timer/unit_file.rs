@@ -19,6 +19,8 @@ pub(super) fn timer(spec: &TimerSpec) -> String {
     if let Some(seconds) = spec.interval_s {
         let _ = write!(text, "OnActiveSec={seconds}s\nOnUnitActiveSec={seconds}s\n");
     }
+    // Otherwise systemd is up to a minute late.
+    text.push_str("AccuracySec=1s\n");
     if spec.persistent {
         text.push_str("Persistent=true\n");
     }
@@ -102,7 +104,7 @@ mod tests {
             "user": "backup", "working_directory": "/srv/100%",
             "environment": {"LANG": "C.UTF-8", "WORDS": "a \"b\"\n$c %d\\"}
         }));
-        let timer_text = "# Kept by mesh-host, which undoes what is changed here.\n[Unit]\nDescription=When backup.service runs\n\n[Timer]\nOnCalendar=Mon..Fri *-*-* 02:00:00\nPersistent=true\nRandomizedDelaySec=300s\n\n[Install]\nWantedBy=timers.target\n";
+        let timer_text = "# Kept by mesh-host, which undoes what is changed here.\n[Unit]\nDescription=When backup.service runs\n\n[Timer]\nOnCalendar=Mon..Fri *-*-* 02:00:00\nAccuracySec=1s\nPersistent=true\nRandomizedDelaySec=300s\n\n[Install]\nWantedBy=timers.target\n";
         assert_eq!(timer(&spec), timer_text);
         let service_text = r#"# Kept by mesh-host, which undoes what is changed here.
 [Unit]
@@ -119,7 +121,9 @@ ExecStart=/usr/bin/backup --to "/srv/a b" "100%%" "$$HOME" ";" ""
         assert_eq!(service(&spec), service_text);
         let every =
             super::tests::spec(&serde_json::json!({"name": "a", "interval_s": 60, "command": ["/bin/true"]}));
-        assert!(timer(&every).contains("\n[Timer]\nOnActiveSec=60s\nOnUnitActiveSec=60s\n\n"));
+        assert!(
+            timer(&every).contains("\n[Timer]\nOnActiveSec=60s\nOnUnitActiveSec=60s\nAccuracySec=1s\n\n")
+        );
     }
 
     /// Reads words as systemd does (`extract_first_word` with unquoting and the escapes of C), specifiers after that.

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use mesh_ids::Digest;
 
-use super::{Doors, Node, UNITS};
+use super::{Doors, Idle, Node, UNITS};
 use crate::{
     failure::Failure,
     machine::files::Content,
@@ -31,12 +31,12 @@ impl Doors {
         let unit = units.get_mut(name).filter(|unit| unit.read.is_some());
         let unit = unit.ok_or_else(|| Failure::new(format!("Unit {name} not found.")))?;
         if let Some(how) = self.0.broken.borrow().get(name) {
-            (unit.active, unit.starting) = (false, how.is_none());
+            (unit.active, unit.idle) = (false, if how.is_none() { Idle::Starting } else { Idle::Failed });
             return Err(Failure::new(
                 how.clone().unwrap_or("it is still activating (start) after 100 s".to_owned()),
             ));
         }
-        (unit.active, unit.starting, unit.with) = (true, false, unit.read.clone());
+        (unit.active, unit.idle, unit.with) = (true, Idle::Ended, unit.read.clone());
         *self.0.starts.borrow_mut().entry(name.to_owned()).or_default() += 1;
         if let Some((path, read)) = self.0.reads.borrow_mut().get_mut(name) {
             *read = match self.0.tree.borrow().get(path) {
@@ -59,10 +59,11 @@ impl Units for Doors {
             let installable = file.as_ref().is_some_and(|(_, text)| text.contains("[Install]"));
             Ok(UnitFound {
                 load: if unit.read.is_some() { Load::Loaded } else { Load::NotFound },
-                active: match (unit.active, unit.starting) {
+                active: match (unit.active, unit.idle) {
                     (true, _) => Active::Yes,
-                    (false, true) => Active::Starting,
-                    (false, false) => Active::No,
+                    (false, Idle::Starting) => Active::Starting,
+                    (false, Idle::Failed) => Active::Failed,
+                    (false, Idle::Ended) => Active::No,
                 },
                 sub: String::new(),
                 // A link that starts it counts, whatever its file says now.
@@ -102,7 +103,10 @@ impl Units for Doors {
     async fn stop(&self, name: &str) -> Result<(), Failure> {
         self.0.faults.operation("stop a unit", || {
             if let Some(unit) = self.0.units.borrow_mut().get_mut(name) {
-                (unit.active, unit.starting, unit.with) = (false, false, None);
+                (unit.active, unit.with) = (false, None);
+                if unit.idle == Idle::Starting {
+                    unit.idle = Idle::Ended;
+                }
             }
             Ok(())
         })
@@ -114,8 +118,17 @@ impl Units for Doors {
 
     async fn ready(&self, name: &str) -> Result<(), Failure> {
         self.0.faults.operation("wait for a unit", || {
-            let starting = self.0.units.borrow().get(name).is_some_and(|unit| unit.starting);
+            let starting = self.0.units.borrow().get(name).is_some_and(|unit| unit.idle == Idle::Starting);
             if starting { self.run(name) } else { Ok(()) }
+        })
+    }
+
+    async fn forget(&self, name: &str) -> Result<(), Failure> {
+        self.0.faults.operation("forget how a unit ended", || {
+            if let Some(unit) = self.0.units.borrow_mut().get_mut(name) {
+                unit.idle = Idle::Ended;
+            }
+            Ok(())
         })
     }
 

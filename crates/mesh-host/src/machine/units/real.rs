@@ -25,12 +25,12 @@ use super::{
 use crate::failure::{During as _, Failure};
 
 const DESTINATION: &str = "org.freedesktop.systemd1";
-const MANAGER_PATH: &str = "/org/freedesktop/systemd1";
+pub(super) const MANAGER_PATH: &str = "/org/freedesktop/systemd1";
 const MANAGER: &str = "org.freedesktop.systemd1.Manager";
 const UNIT: &str = "org.freedesktop.systemd1.Unit";
 const SERVICE: &str = "org.freedesktop.systemd1.Service";
 /// For what systemd answers at once.
-const QUESTION: Duration = Duration::from_secs(25);
+pub(super) const QUESTION: Duration = Duration::from_secs(25);
 /// For reading all unit files again: generators may be slow.
 const RELOAD: Duration = Duration::from_secs(90);
 /// For starting and stopping: above systemd's own limit of 90 s for each, which a restart may need twice.
@@ -109,23 +109,45 @@ impl Bus {
         })
     }
 
-    /// A property, or what it is where it is of another type.
-    async fn property<T: TryFrom<OwnedVariant> + Default>(
+    pub(super) async fn property(&self, path: &str, of: &str, name: &str) -> Result<OwnedVariant, Failure> {
+        let interface = "org.freedesktop.DBus.Properties";
+        let reply = self.call(path, interface, "Get", &(of, name), QUESTION).await?;
+        reply.body().deserialize().during(format!("read systemd's answer about {name}"))
+    }
+
+    /// A property; what none is where it is of another type.
+    async fn property_as<T: TryFrom<OwnedVariant> + Default>(
         &self,
         path: &str,
         of: &str,
         name: &str,
     ) -> Result<T, Failure> {
-        let interface = "org.freedesktop.DBus.Properties";
-        let reply = self.call(path, interface, "Get", &(of, name), QUESTION).await?;
-        let value: OwnedVariant =
-            reply.body().deserialize().during(format!("read systemd's answer about {name}"))?;
-        Ok(T::try_from(value).unwrap_or_default())
+        Ok(T::try_from(self.property(path, of, name).await?).unwrap_or_default())
     }
 }
 
+/// What systemd says of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SystemState {
+    /// Its version, as its distribution writes it.
+    pub version: String,
+    /// How the machine is: `running`, `degraded`, `starting`, … (systemctl(1), is-system-running).
+    pub state: String,
+}
+
+/// Asks systemd how it and the machine are, on a connection of its own.
+pub async fn system_state() -> Result<SystemState, Failure> {
+    let bus = Bus::connect().await?;
+    let ask = async |name: &str| {
+        let value = bus.property(MANAGER_PATH, MANAGER, name).await?;
+        String::try_from(value).during(format!("read systemd's answer about {name}"))
+    };
+    Ok(SystemState { version: ask("Version").await?, state: ask("SystemState").await? })
+}
+
 /// One unit as `ListUnitsByNames` has it: name, description, load, active, sub, following, path, job id, type, path.
-type Listed = (String, String, String, String, String, String, OwnedObjectPath, u32, String, OwnedObjectPath);
+pub(super) type Listed =
+    (String, String, String, String, String, String, OwnedObjectPath, u32, String, OwnedObjectPath);
 
 /// The body of `JobRemoved`: the job's number, its path, the unit, and how it ended.
 type Removed = (u32, OwnedObjectPath, String, String);
@@ -194,18 +216,18 @@ impl RealUnits {
         let bus = self.bus().await?;
         let path: OwnedObjectPath = bus.manager("LoadUnit", &(name,), QUESTION).await?;
         let path = path.as_str();
-        let state: String = bus.property(path, UNIT, "ActiveState").await?;
+        let state: String = bus.property_as(path, UNIT, "ActiveState").await?;
         let service = if name.strip_suffix(".service").is_some() {
             Some(ServiceStatus {
-                kind: bus.property(path, SERVICE, "Type").await?,
-                result: bus.property(path, SERVICE, "Result").await?,
-                code: bus.property(path, SERVICE, "ExecMainCode").await?,
-                status: bus.property(path, SERVICE, "ExecMainStatus").await?,
+                kind: bus.property_as(path, SERVICE, "Type").await?,
+                result: bus.property_as(path, SERVICE, "Result").await?,
+                code: bus.property_as(path, SERVICE, "ExecMainCode").await?,
+                status: bus.property_as(path, SERVICE, "ExecMainStatus").await?,
             })
         } else {
             None
         };
-        Ok(Status { active: active(&state), sub: bus.property(path, UNIT, "SubState").await?, service })
+        Ok(Status { active: active(&state), sub: bus.property_as(path, UNIT, "SubState").await?, service })
     }
 }
 
@@ -279,7 +301,7 @@ impl Units for RealUnits {
             // Of a unit that has no file there is no state of the file.
             let file: Result<String, Failure> = bus.manager("GetUnitFileState", &(name,), QUESTION).await;
             let needs_reload =
-                load == Load::Loaded && bus.property(path.as_str(), UNIT, "NeedDaemonReload").await?;
+                load == Load::Loaded && bus.property_as(path.as_str(), UNIT, "NeedDaemonReload").await?;
             let enabled = file.ok().as_deref().and_then(enabled);
             Ok(UnitFound { load, active: active(&active_state), sub, enabled, needs_reload })
         };
@@ -327,6 +349,14 @@ impl Units for RealUnits {
                 Verdict::Wait => sleep(LOOK).await,
             }
         }
+    }
+
+    async fn forget(&self, name: &str) -> Result<(), Failure> {
+        // One that failed is kept by systemd until it is told so; any other may be dropped at any moment.
+        if self.look(name).await?.active != Active::Failed {
+            return Ok(());
+        }
+        self.bus().await?.manager("ResetFailedUnit", &(name,), QUESTION).await
     }
 
     async fn enable(&self, name: &str) -> Result<(), Failure> {
