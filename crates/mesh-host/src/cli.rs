@@ -1,7 +1,7 @@
 //! The commands: reads arguments, prints results on stdout and everything else on stderr. One file a command; decides
 //! nothing.
 //!
-//! Exit codes: 0 done, 1 failed, 2 wrong usage, 3 refused, 4 not reachable, 5 not found; `plan --exit-code` adds 10.
+//! Exit codes: 0 done, 1 failed, 2 wrong usage, 3 refused, 4 not reachable, 5 not found; `plan --exit-code` adds 10, `run` 30.
 
 mod apply;
 mod bootstrap;
@@ -48,7 +48,7 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Keep this machine as declared (the systemd unit runs this).
-    Run,
+    Run(run::Run),
     /// Say what this machine is told, what it has, and whether it is connected.
     Status(status::Status),
     /// Say what is wrong with this machine, and what a person can do about it; touch nothing.
@@ -91,7 +91,7 @@ pub fn main() -> ExitCode {
             return if error.use_stderr() { Exit::Usage.into() } else { ExitCode::SUCCESS };
         }
     };
-    let usual = if matches!(command, Command::Run) { "info,lapin=off" } else { "error,lapin=off" };
+    let usual = if matches!(command, Command::Run(_)) { "info,lapin=off" } else { "error,lapin=off" };
     let filter = match log.as_deref().unwrap_or(usual).parse::<Targets>() {
         Ok(filter) => filter,
         Err(error) => return output::end(Err(Ended::new(Exit::Usage, format!("read --log: {error}")))),
@@ -114,7 +114,7 @@ pub fn main() -> ExitCode {
 
 async fn perform(command: Command, paths: &Paths) -> Result<Exit, Ended> {
     match command {
-        Command::Run => run::run(paths).await,
+        Command::Run(run) => run.run(paths).await,
         Command::Status(status) => status.run(paths),
         Command::Doctor(doctor) => doctor.run(paths).await,
         Command::Plan(plan) => plan.run(paths).await,

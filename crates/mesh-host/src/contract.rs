@@ -422,6 +422,21 @@ async fn a_unit_that_replaces_one_that_ran() {
 }
 
 #[tokio::test]
+async fn another_version_of_the_host() {
+    let case = Case {
+        name: "host",
+        machine: Bench::without_engine,
+        first: r#"[{"id": "h", "kind": "host", "spec": {"version": "0.2.0", "source": "bundle",
+                    "digest": "sha256:0101010101010101010101010101010101010101010101010101010101010101"}}]"#,
+        second: r#"[{"id": "h", "kind": "host", "spec": {"version": "0.3.0", "source": {"path": "/srv/mesh-host"},
+                     "digest": "sha256:0202020202020202020202020202020202020202020202020202020202020202"}}]"#,
+        // A person tidies up.
+        drift: |bench| bench.world.program.borrow_mut().state.trial = None,
+    };
+    holds(&case).await;
+}
+
+#[tokio::test]
 async fn a_changed_file_restarts_its_unit_once_and_a_repaired_one_too() {
     let (bench, folder) = (reading(Bench::without_engine()), folder());
     let starts =

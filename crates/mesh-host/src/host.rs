@@ -10,8 +10,8 @@ mod tests;
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use mesh_ids::{NodeName, Position};
-use mesh_wire::{Drift, Report, Resource, Spec};
+use mesh_ids::{NodeName, Position, ResourceId};
+use mesh_wire::{Drift, FailedVersion, Report, Resource, Spec, Upgrade};
 
 use self::refusals::SaidRefusals;
 use crate::{
@@ -26,6 +26,7 @@ use crate::{
     machine::Machine,
     paths::Paths,
     reconcile::{self, Declared, Desired, Outcome, Patience, Plan, Progress},
+    upgrade,
 };
 
 /// Numbers of reports are taken in batches, so that a report costs no sync.
@@ -312,8 +313,11 @@ impl Host {
     pub fn report(&self) -> Option<Report> {
         let mut report = Report::new(self.node()?.clone());
         let outcome = &self.outcome;
+        let upgrade = self.machine.program.state().unwrap_or_default();
         let assigned = outcome.applied.iter().filter(|(origin, _)| *origin == Origin::Assigned);
-        report.applied = assigned.map(|(_, id)| id.to_string()).collect();
+        // Which version runs is not decided before the trial is over.
+        let open = |id: &ResourceId| upgrade.trial.is_some() && self.is_of_host(id);
+        report.applied = assigned.filter(|(_, id)| !open(id)).map(|(_, id)| id.to_string()).collect();
         for (key @ (origin, id), why) in &outcome.failed {
             let id = if *origin == Origin::Assigned { id.clone() } else { format!("{origin} {id}") };
             report.failed.insert(id, self.words_of(key, why));
@@ -325,7 +329,19 @@ impl Host {
         report.position = self.position();
         report.host_version = Some(env!("CARGO_PKG_VERSION").to_owned());
         report.drift = self.memory().drift.iter().cloned().collect();
+        report.upgrade = told(&upgrade);
         Some(report)
+    }
+
+    /// Whether a resource is of the kind `host`.
+    fn is_of_host(&self, id: &ResourceId) -> bool {
+        let declared = self.declared().filter_map(|(_, declared)| declared.as_ref().ok());
+        declared.into_iter().any(|resource| resource.id == *id && matches!(resource.spec, Spec::Host(_)))
+    }
+
+    /// What is remembered of upgrades of the host; nothing where that cannot be read.
+    pub fn upgrade(&self) -> upgrade::State {
+        self.machine.program.state().unwrap_or_default()
     }
 
     /// Since when this fails, and with what it began.
@@ -404,6 +420,18 @@ impl Host {
         drop(held);
         Ok(())
     }
+}
+
+/// How it stands with upgrades, for the report.
+fn told(state: &upgrade::State) -> Option<Upgrade> {
+    let on_trial = state.trial.is_some() && state.waiting().is_none();
+    let failed = state.failed.iter().map(|failed| FailedVersion {
+        version: failed.version.clone(),
+        digest: failed.digest.clone(),
+        reason: failed.why.clone(),
+    });
+    let told = Upgrade { on_trial, failed: failed.collect() };
+    (told != Upgrade::default()).then_some(told)
 }
 
 fn desired<'a>(carried: &'a [Declared], assigned: Option<&'a Assigned>, now: i64) -> Desired<'a> {

@@ -7,6 +7,7 @@ pub mod container;
 pub mod database;
 pub mod directory;
 pub mod file;
+pub mod host;
 pub mod network;
 pub mod package;
 pub mod sysctl;
@@ -182,6 +183,10 @@ macro_rules! for_kind {
             }
             ::mesh_wire::Spec::Vhost($inner) => {
                 type $kind = $crate::kinds::vhost::Vhost;
+                $body
+            }
+            ::mesh_wire::Spec::Host($inner) => {
+                type $kind = $crate::kinds::host::Host;
                 $body
             }
         };

@@ -80,6 +80,7 @@ pub async fn leave(
         return Ok(Left { was_a_node, stays });
     }
     service::remove(machine).await?;
+    machine.program.forget()?;
     let held = host.close().await?;
     stays.extend(traces::remove(paths, held)?);
     Ok(Left { was_a_node, stays })

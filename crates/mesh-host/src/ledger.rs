@@ -23,6 +23,7 @@ use disk::Glance;
 pub use disk::{Disk, Folder};
 pub use failing::{Failing, Note, Since};
 use journal::Chain;
+pub use journal::FORMAT;
 pub use lock::{Held, Lock};
 use mesh_ids::{Digest, Epoch, Generation, Position, ResourceId};
 use mesh_wire::{Drift, MAX_DRIFT, Resource};

@@ -33,4 +33,5 @@ pub mod status;
 pub mod step;
 #[cfg(test)]
 mod test_mesh;
+pub mod upgrade;
 pub mod uplink;

@@ -12,6 +12,7 @@ pub mod health;
 pub mod listeners;
 pub mod packages;
 pub mod process;
+pub mod program;
 pub mod routes;
 pub mod sysctls;
 mod tool;
@@ -46,6 +47,8 @@ pub struct Machine {
     pub sysctls: Rc<dyn sysctls::Sysctls>,
     /// The container engine.
     pub engine: Rc<dyn engine::Engine>,
+    /// The host's own program.
+    pub program: Rc<dyn program::Program>,
     /// The wall clock.
     pub clock: Rc<dyn Clock>,
 }
@@ -73,6 +76,7 @@ impl Machine {
             users: Rc::new(users::RealUsers::new(paths.root())),
             sysctls: Rc::new(sysctls::RealSysctls::new(paths.root())),
             engine: Rc::new(engine::socket::EngineSocket::new(sockets, starts_engine, images)),
+            program: Rc::new(program::RealProgram::new(paths)),
             units,
             clock: Rc::new(SystemClock),
         }

@@ -80,6 +80,21 @@ impl Paths {
         self.root.join("etc/systemd/system/mesh-host.service")
     }
 
+    /// What the service starts.
+    pub fn program(&self) -> PathBuf {
+        self.root.join("usr/local/bin/mesh-host")
+    }
+
+    /// The programs beside it, a folder each. [`Self::program`] may be a link to one of them.
+    pub fn programs(&self) -> PathBuf {
+        self.root.join("usr/local/lib/mesh-host")
+    }
+
+    /// What is remembered of upgrades of the host.
+    pub fn upgrade(&self) -> PathBuf {
+        self.state().join("upgrade.json")
+    }
+
     /// The bundle a first node carries.
     pub fn bundle(&self) -> PathBuf {
         self.root.join("usr/lib/mesh/bundle")

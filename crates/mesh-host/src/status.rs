@@ -14,6 +14,7 @@ use crate::{
         files::{Content, Found, Meta, Write},
     },
     report::LinkState,
+    upgrade::State,
 };
 
 /// The folder of the status file, and the file.
@@ -49,6 +50,9 @@ pub struct Status {
     /// Drift that no report delivered yet.
     #[serde(default)]
     pub undelivered_drift: usize,
+    /// What is remembered of upgrades of the host.
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub upgrade: State,
     /// Everything declared.
     #[serde(default)]
     pub resources: Vec<ResourceStatus>,
@@ -104,10 +108,17 @@ impl ResourceStatus {
     }
 }
 
+fn is_nothing(upgrade: &State) -> bool {
+    *upgrade == State::default()
+}
+
 impl Status {
     /// Of this host. `trouble`: why nothing is applied at all.
     pub fn of(host: &Host, link: &LinkState, trouble: &str) -> Self {
         let outcome = host.outcome();
+        let upgrade = host.upgrade();
+        // Which version runs is not decided before the trial is over.
+        let is_open = |kind| kind == Some(Kind::Host) && upgrade.trial.is_some();
         let applied: std::collections::BTreeSet<_> = outcome.applied.iter().collect();
         let mut resources: Vec<ResourceStatus> = host
             .declared()
@@ -118,7 +129,7 @@ impl Status {
                 };
                 let key = declared.as_ref().ok().map(|resource| (origin, resource.id.clone()));
                 let failed = outcome.failed.get(&(origin, id.clone())).map(ToString::to_string);
-                let applied = key.as_ref().is_some_and(|key| applied.contains(key));
+                let applied = key.as_ref().is_some_and(|key| applied.contains(key)) && !is_open(kind);
                 let observed = key.and_then(|key| outcome.observed.get(&key).cloned());
                 ResourceStatus { id, origin, kind, applied, failed, observed, ..ResourceStatus::default() }
             })
@@ -146,6 +157,7 @@ impl Status {
             refused: host.refused().to_owned(),
             trouble: trouble.to_owned(),
             undelivered_drift: host.memory().drift.len(),
+            upgrade,
             resources,
         }
     }

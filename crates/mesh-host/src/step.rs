@@ -7,7 +7,7 @@ use crate::{
     failure::Failure,
     machine::{
         Machine, checks::CheckStep, engine::EngineStep, files::FileStep, packages::PackageStep,
-        sysctls::SysctlStep, units::UnitStep, users::UserStep,
+        program::HostStep, sysctls::SysctlStep, units::UnitStep, users::UserStep,
     },
 };
 
@@ -28,6 +28,8 @@ pub enum Step {
     Sysctl(SysctlStep),
     /// On the container engine and what runs in it.
     Engine(EngineStep),
+    /// On the host's own program.
+    Host(HostStep),
 }
 
 impl fmt::Display for Step {
@@ -40,6 +42,7 @@ impl fmt::Display for Step {
             Self::User(step) => step.fmt(f),
             Self::Sysctl(step) => step.fmt(f),
             Self::Engine(step) => step.fmt(f),
+            Self::Host(step) => step.fmt(f),
         }
     }
 }
@@ -55,6 +58,7 @@ impl Step {
             Self::User(step) => step.apply(machine).await,
             Self::Sysctl(step) => step.apply(machine),
             Self::Engine(step) => step.apply(machine).await,
+            Self::Host(step) => step.apply(machine),
         };
         done.map_err(|failure| failure.during(self))
     }
@@ -70,7 +74,12 @@ impl Step {
         match self {
             Self::Unit(step) => step.restarts(),
             Self::Engine(step) => step.restarts(),
-            Self::Check(_) | Self::File(_) | Self::Package(_) | Self::User(_) | Self::Sysctl(_) => false,
+            Self::Check(_)
+            | Self::File(_)
+            | Self::Package(_)
+            | Self::User(_)
+            | Self::Sysctl(_)
+            | Self::Host(_) => false,
         }
     }
 }

@@ -123,7 +123,7 @@ fn is_observed(manifest: &Manifest, kind: Kind, at: &Key) -> bool {
         Kind::User => manifest.users.get(index).is_some_and(|entry| entry.observe_only),
         Kind::Sysctl => manifest.sysctls.get(index).is_some_and(|entry| entry.observe_only),
         // Never in a module.
-        Kind::Database | Kind::Vhost => false,
+        Kind::Database | Kind::Vhost | Kind::Host => false,
     }
 }
 

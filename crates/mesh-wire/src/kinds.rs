@@ -7,6 +7,7 @@ mod container;
 mod database;
 mod directory;
 mod file;
+mod host;
 mod mode;
 mod network;
 mod package;
@@ -24,6 +25,7 @@ pub use container::{ContainerSpec, Lifecycle, Mount, Port, Protocol, Ready};
 pub use database::DatabaseSpec;
 pub use directory::DirectorySpec;
 pub use file::{Content, FileSpec, InvalidContent};
+pub use host::{HostSource, HostSpec};
 pub use mode::{InvalidMode, Mode};
 pub use network::NetworkSpec;
 pub use package::PackageSpec;
@@ -118,6 +120,7 @@ kinds! {
     Network "network" NetworkSpec: "A network of the machine's engine.",
     Database "database" DatabaseSpec: "A database and its owner in a PostgreSQL container of this machine. Carried only.",
     Vhost "vhost" VhostSpec: "A virtual host and its administrator in a broker container of this machine. Carried only.",
+    Host "host" HostSpec: "The version of the host itself. Never a module's.",
 }
 
 impl Spec {

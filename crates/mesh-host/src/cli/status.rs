@@ -11,6 +11,7 @@ use crate::{
     paths::Paths,
     report::LinkState,
     status,
+    upgrade::{Failed, Intention, Stage, State, Trial, short},
 };
 
 #[derive(Debug, Args)]
@@ -40,6 +41,20 @@ impl Status {
     }
 }
 
+fn show_upgrade(upgrade: &State) {
+    if let Some(Trial { intention, stage }) = &upgrade.trial {
+        let Intention { version, digest, .. } = intention;
+        let how = match stage {
+            Stage::Waiting { .. } => "is to be tried",
+            Stage::Begun { .. } => "is on trial",
+        };
+        print(format_args!("upgrade      {version} ({}) {how}", short(digest)));
+    }
+    for Failed { version, digest, why, .. } in &upgrade.failed {
+        print(format_args!("failed       {version} ({}): {why}", short(digest)));
+    }
+}
+
 fn show(status: &status::Status, now: i64) {
     let ago = |since: i64| {
         let seconds = u64::try_from(now - since).unwrap_or(0);
@@ -50,6 +65,7 @@ fn show(status: &status::Status, now: i64) {
         None => print("node         (has joined no mesh)"),
     }
     print(format_args!("host         {}", status.version));
+    show_upgrade(&status.upgrade);
     match &status.link {
         LinkState::NotJoined => {}
         LinkState::Connected { since, broker } => {

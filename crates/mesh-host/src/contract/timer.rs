@@ -42,8 +42,8 @@ async fn a_timer_that_replaces_one() {
         machine: || {
             let bench = Bench::without_engine();
             for (path, name, runs) in [(TIMER, "backup.timer", true), (SERVICE, "backup.service", false)] {
-                let text = "[Unit]\n#old\n[Install]\n";
-                bench.world.put(path, text, 0o600);
+                let text = format!("[Unit]\n#old {name}\n[Install]\n");
+                bench.world.put(path, &text, 0o600);
                 let read = Some(Content::new(text.as_bytes()).digest());
                 let unit = FakeUnit {
                     with: read.clone().filter(|_| runs),

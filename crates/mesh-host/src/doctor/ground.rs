@@ -31,10 +31,9 @@ pub(super) fn not_root() -> Option<Finding> {
 
 pub(super) async fn examine(paths: &Paths, machine: &Machine, node: &Known) -> Vec<Finding> {
     let root = paths.root();
-    let mut places = vec![root.to_owned(), paths.state()];
-    places.extend(health::engine_stores(root));
+    let rooms = health::rooms(root, &paths.state());
     let rooms: Vec<(String, Option<Room>)> =
-        places.into_iter().map(|place| (place.display().to_string(), health::room(&place))).collect();
+        rooms.into_iter().map(|(place, room)| (place.display().to_string(), room)).collect();
     let mut findings = vec![clock(machine.clock.now(), node.floor())];
     findings.extend(disks(&rooms));
     findings.push(memory(health::memory(root)));
@@ -86,8 +85,8 @@ fn disks(rooms: &[(String, Option<Room>)]) -> Vec<Finding> {
             Some(room) => by_device.entry(room.device).or_insert((Vec::new(), *room)).0.push(place),
             None => findings.push(Finding::fail(
                 "disk",
-                format!("the file system of {place} cannot be looked at"),
-                "look whether it is mounted and answers: 'findmnt', 'dmesg'",
+                format!("the file system of {place} does not say how it is"),
+                "look whether it is mounted, and whether what it is on answers: 'findmnt', 'dmesg'",
             )),
         }
     }

@@ -6,6 +6,7 @@
 mod checks;
 mod files;
 mod packages;
+mod program;
 mod sysctls;
 mod units;
 mod users;
@@ -19,6 +20,7 @@ use std::{
 
 use mesh_ids::Digest;
 
+pub use self::program::FakeProgram;
 use super::{
     Clock, Machine,
     engine::Engine,
@@ -164,6 +166,8 @@ pub struct World {
     pub available: RefCell<BTreeSet<String>>,
     /// The checks whose program the machine has.
     pub checkers: RefCell<BTreeSet<String>>,
+    /// The host's own program.
+    pub program: RefCell<FakeProgram>,
     /// The users, but for root.
     pub users: RefCell<BTreeMap<String, UserFound>>,
     /// The groups and their numbers.
@@ -218,6 +222,7 @@ impl World {
             users: Rc::clone(&doors) as _,
             sysctls: Rc::clone(&doors) as _,
             engine,
+            program: Rc::clone(&doors) as _,
             clock: doors,
         }
     }
@@ -246,9 +251,10 @@ impl World {
                 unit.active || unit.idle != Idle::Ended || unit.enabled || unit.read.is_some()
             })
             .collect();
+        let intended = self.program.borrow().state.trial.clone();
         let (tree, installed, sysctls) = (self.tree.borrow(), self.installed.borrow(), self.sysctls.borrow());
         let (users, groups) = (self.users.borrow(), self.groups.borrow());
-        format!("{tree:#?}\n{units:#?}\n{installed:#?}\n{users:#?}\n{groups:#?}\n{sysctls:#?}")
+        format!("{tree:#?}\n{units:#?}\n{installed:#?}\n{users:#?}\n{groups:#?}\n{sysctls:#?}\n{intended:#?}")
     }
 }
 

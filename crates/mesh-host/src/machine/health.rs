@@ -1,4 +1,4 @@
-//! How the machine is: room on its file systems, memory, what its kernel offers. Reads only, and never waits: what
+//! How the machine is: room on its file systems, memory, what its kernel offers. Reads only, and never waits for long: what
 //! cannot be read is told as missing, because a doctor has to say what it sees of a machine that is ill.
 //!
 //! Called by: `mesh-host doctor`.
@@ -7,6 +7,9 @@ use std::{
     fs,
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
+    sync::mpsc::{Receiver, RecvTimeoutError, sync_channel},
+    thread,
+    time::{Duration, Instant},
 };
 
 use rustix::fs::StatVfsMountFlags;
@@ -29,7 +32,7 @@ pub struct Room {
 }
 
 /// The room where this path is, or will be: on the file system of its nearest folder that exists.
-pub fn room(path: &Path) -> Option<Room> {
+fn room(path: &Path) -> Option<Room> {
     let there = path.ancestors().find(|place| place.exists())?;
     let found = rustix::fs::statvfs(there).ok()?;
     Some(Room {
@@ -42,10 +45,40 @@ pub fn room(path: &Path) -> Option<Room> {
     })
 }
 
-/// Where an engine keeps images and containers, of those that exist.
-pub fn engine_stores(root: &Path) -> Vec<PathBuf> {
-    let known = ["var/lib/containers", "var/lib/docker"];
-    known.iter().map(|path| root.join(path)).filter(|path| path.is_dir()).collect()
+/// Where an engine keeps images and containers.
+const STORES: [&str; 2] = ["var/lib/containers", "var/lib/docker"];
+/// How long a file system may take to say how it is. One on a server that is away takes for ever.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The room at the root, at `state`, and at the store of each engine that is there; none where its file system did not
+/// answer.
+pub fn rooms(root: &Path, state: &Path) -> Vec<(PathBuf, Option<Room>)> {
+    let own = [root.to_owned(), state.to_owned()].map(|place| (place, true));
+    let stores = STORES.map(|store| (root.join(store), false));
+    let asked: Vec<_> =
+        own.into_iter().chain(stores).map(|(place, always)| (ask(&place, always), place)).collect();
+    let end = Instant::now() + PATIENCE;
+    let answered = asked.into_iter().filter_map(|(asked, place)| {
+        match asked.recv_timeout(end.saturating_duration_since(Instant::now())) {
+            Ok(answer) => Some((place, answer)),
+            Err(RecvTimeoutError::Timeout) => Some((place, None)),
+            Err(RecvTimeoutError::Disconnected) => None,
+        }
+    });
+    answered.collect()
+}
+
+/// Asks on a thread of its own, which is left behind where no answer comes. It hangs up where the place is not there,
+/// unless it is `always` asked for.
+fn ask(place: &Path, always: bool) -> Receiver<Option<Room>> {
+    let (say, answer) = sync_channel(1);
+    let place = place.to_owned();
+    thread::spawn(move || {
+        if always || place.is_dir() {
+            let _ = say.send(room(&place));
+        }
+    });
+    answer
 }
 
 /// Memory of the machine.
@@ -145,6 +178,10 @@ mod tests {
         let here = room(root).expect("the root is there");
         assert!(here.size_bytes >= here.free_bytes && here.size_bytes > 0, "{here:?}");
         assert_eq!(room(Path::new("/a folder/that is not there")).map(|room| room.device), Some(here.device));
+        let state = Path::new("/var/lib/a folder that is not there");
+        let rooms = rooms(root, state);
+        let at = |place: &Path| rooms.iter().find(|(at, _)| at == place).and_then(|(_, room)| *room);
+        assert!(at(root).is_some() && at(state).is_some(), "{rooms:?}");
         let memory = memory(root);
         assert!(memory.total_bytes > memory.available_bytes && memory.available_bytes > 0, "{memory:?}");
         assert!(!kernel(root).release.is_empty());

@@ -8,10 +8,11 @@ use crate::{failure::Failure, for_kind, kinds::Claim, kinds::Kind, ledger::Origi
 
 /// What only the host itself may touch, with everything in it. Nor may a folder that holds one of these be declared: who
 /// closes it locks the host out.
-const HOSTS_OWN: [&str; 5] = [
+const HOSTS_OWN: [&str; 6] = [
     "/var/lib/mesh-host",
     "/run/mesh-host",
     "/usr/local/bin/mesh-host",
+    "/usr/local/lib/mesh-host",
     "/etc/systemd/system/mesh-host.service",
     "/etc/systemd/system/mesh-host.service.d",
 ];
@@ -142,6 +143,7 @@ mod tests {
             "/var/lib/mesh-host/lock",
             "/usr/local/bin/mesh-host",
             "/usr/local/bin",
+            "/usr/local/lib/mesh-host/x",
             "/etc/systemd/system/mesh-host.service.d/x.conf",
             "/",
         ] {

@@ -19,10 +19,12 @@ use mesh_host::{
         engine::{images::ImageStore, socket::EngineSocket},
         files::RealFiles,
         packages::Packages,
+        program::RealProgram,
         sysctls::RealSysctls,
         units::{UnitFound, Units},
         users::RealUsers,
     },
+    paths::Paths,
 };
 use mesh_ids::{Digest, ImageRef};
 use mesh_testkit::wait_for;
@@ -72,6 +74,7 @@ impl Podman {
             files: Rc::new(RealFiles::new(Path::new("/"), &self.path().join("saved"))),
             units: Rc::new(Nothing),
             packages: Rc::new(Nothing),
+            program: Rc::new(RealProgram::new(&Paths::under(self.path()))),
             users: Rc::new(RealUsers::new(self.path())),
             sysctls: Rc::new(RealSysctls::new(self.path())),
             engine: Rc::new(self.engine()),

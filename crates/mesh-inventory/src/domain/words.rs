@@ -52,6 +52,7 @@ pub(crate) fn describe(spec: &Spec) -> Vec<String> {
         Spec::Container(container) => container_words(container),
         Spec::Volume(volume) => vec![volume.name.clone()],
         Spec::Network(network) => vec![network.name.clone()],
+        Spec::Host(host) => vec![format!("version {}", host.version), short_digest(host.digest.as_str())],
         Spec::Database(_) | Spec::Vhost(_) => Vec::new(),
     }
 }
@@ -121,8 +122,15 @@ fn plain(value: &Value) -> String {
     }
 }
 
+fn short_digest(digest: &str) -> String {
+    digest.get(.."sha256:".len() + 12).unwrap_or(digest).to_owned()
+}
+
 /// A text on one line; digests by their first twelve digits.
 fn short(text: &str) -> String {
+    if text.starts_with("sha256:") {
+        return short_digest(text);
+    }
     if let Some((name, digest)) = text.split_once("@sha256:") {
         return format!("{name}@sha256:{}", digest.get(..12).unwrap_or(digest));
     }
@@ -153,6 +161,21 @@ mod tests {
         );
         assert_eq!(differences(&after, &after), Vec::<String>::new());
         assert_eq!(describe(&after.spec), ["mode 0600", "7 bytes"]);
+    }
+
+    #[test]
+    fn a_change_of_the_host_is_told_by_version_and_short_digest() {
+        let host = |version: &str, digit: &str| {
+            let digest = digit.repeat(64);
+            resource(&format!(
+                r#"{{"id":"h","kind":"host","spec":{{"version":"{version}","digest":"sha256:{digest}","source":"bundle"}}}}"#
+            ))
+        };
+        let (before, after) = (host("0.1.0", "a"), host("0.2.0", "b"));
+        assert_eq!(describe(&after.spec), ["version 0.2.0", "sha256:bbbbbbbbbbbb"]);
+        let words =
+            ["digest: sha256:aaaaaaaaaaaa becomes sha256:bbbbbbbbbbbb", "version: 0.1.0 becomes 0.2.0"];
+        assert_eq!(differences(&before, &after), words);
     }
 
     #[test]

@@ -6,11 +6,11 @@ use mesh_ids::{Epoch, Generation, Position, Sequence};
 use mesh_seal::{SigningKey, TokenSecret, fingerprint_of};
 use mesh_wire::{
     Alive, Boot, Declaration, Disk, Drift, Enrol, EnrolAnswer, EnrolOutcome, EnrolRefusal, EnrolReply,
-    EnrolRequest, FORMAT, Facts, JoinToken, Report, Resource, Signed, Spec,
+    EnrolRequest, FORMAT, Facts, FailedVersion, JoinToken, Report, Resource, Signed, Spec, Upgrade,
     kinds::{
-        Check, ContainerSpec, Content, DatabaseSpec, DirectorySpec, FileSpec, Lifecycle, Mode, Mount,
-        NetworkSpec, PackageSpec, Port, Protocol, Ready, SysctlSpec, TimerSpec, UnitSpec, UserSpec,
-        VhostSpec, VolumeSpec,
+        Check, ContainerSpec, Content, DatabaseSpec, DirectorySpec, FileSpec, HostSource, HostSpec,
+        Lifecycle, Mode, Mount, NetworkSpec, PackageSpec, Port, Protocol, Ready, SysctlSpec, TimerSpec,
+        UnitSpec, UserSpec, VhostSpec, VolumeSpec,
     },
 };
 
@@ -97,6 +97,16 @@ pub(crate) fn resources() -> Vec<Resource> {
                 name: "link".into(),
                 account: "control".into(),
                 password_file: "/var/lib/mesh-host/secrets/broker-control.password".into(),
+            },
+        ),
+        resource(
+            "host:self",
+            &[],
+            HostSpec {
+                version: "0.2.0".into(),
+                digest: format!("sha256:{}", "cd".repeat(32)).parse().unwrap(),
+                source: HostSource::Path("/srv/mesh-host-0.2.0".into()),
+                retry: 1,
             },
         ),
     ]
@@ -240,6 +250,14 @@ pub(crate) fn report() -> Report {
             found: vec!["write /etc/hello/motd".into()],
             repaired_at: Some(1_800_000_101),
         }],
+        upgrade: Some(Upgrade {
+            on_trial: true,
+            failed: vec![FailedVersion {
+                version: "0.3.0".into(),
+                digest: format!("sha256:{}", "ef".repeat(32)).parse().unwrap(),
+                reason: "it cannot read the ledger".into(),
+            }],
+        }),
     }
 }
 
