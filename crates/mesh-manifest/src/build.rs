@@ -121,6 +121,7 @@ fn is_observed(manifest: &Manifest, kind: Kind, at: &Key) -> bool {
         Kind::Volume => manifest.volumes.get(index).is_some_and(|entry| entry.observe_only),
         Kind::Network => manifest.networks.get(index).is_some_and(|entry| entry.observe_only),
         Kind::User => manifest.users.get(index).is_some_and(|entry| entry.observe_only),
+        Kind::Timer => manifest.timers.get(index).is_some_and(|entry| entry.observe_only),
         Kind::Sysctl => manifest.sysctls.get(index).is_some_and(|entry| entry.observe_only),
         // Never in a module.
         Kind::Database | Kind::Vhost | Kind::Host => false,

@@ -96,6 +96,16 @@ async fn a_folder_the_host_made_stays_while_an_administrators_drop_in_is_in_it()
 }
 
 #[tokio::test]
+async fn what_a_kill_left_beside_a_drop_in_keeps_no_folder() {
+    let (bench, folder) = (with_ssh(), folder());
+    let before = bench.picture();
+    converge(&bench, folder.path(), OWN, "applied").await;
+    bench.world.put(&format!("{FOLDER}/.mesh-host-new-20-b.conf"), "half", 0o600);
+    converge(&bench, folder.path(), "[]", "removed").await;
+    assert_eq!(bench.picture(), before);
+}
+
+#[tokio::test]
 async fn a_unit_on_its_way_is_waited_for_and_is_no_drift() {
     let (bench, folder) = (Bench::without_engine(), folder());
     converge(&bench, folder.path(), WRITTEN, "applied").await;
