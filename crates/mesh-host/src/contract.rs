@@ -4,7 +4,10 @@
 //!
 //! A kind adds a [`Case`] in the list at the end, and has all of that tried.
 
+mod file_check;
 mod sysctl;
+mod timer;
+mod unit;
 mod user;
 
 use std::{panic::AssertUnwindSafe, path::Path, rc::Rc};
@@ -400,7 +403,13 @@ async fn a_unit_that_replaces_one_that_ran() {
             let bench = Bench::without_engine();
             bench.world.put("/etc/systemd/system/a.service", "[Service]\n#old\n[Install]\n", 0o644);
             let read = Some(crate::machine::files::Content::new(b"[Service]\n#old\n[Install]\n").digest());
-            let unit = crate::machine::fake::FakeUnit { read, active: true, enabled: true };
+            let unit = crate::machine::fake::FakeUnit {
+                with: read.clone(),
+                read,
+                active: true,
+                enabled: true,
+                idle: crate::machine::fake::Idle::Ended,
+            };
             bench.world.units.borrow_mut().insert("a.service".to_owned(), unit);
             bench
         },

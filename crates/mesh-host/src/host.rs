@@ -17,7 +17,11 @@ use self::refusals::SaidRefusals;
 use crate::{
     failure::{During as _, Failure},
     intake::{self, Refusal, Stored, Trust},
-    kinds::{sysctl::path_of as sysctl_path, unit::path_of as unit_path},
+    kinds::{
+        sysctl::path_of as sysctl_path,
+        timer::units_of,
+        unit::{drop_in_path, path_of as unit_path},
+    },
     ledger::{Folder, Ledger, Lock, Memory, Origin, Record, Since, position_in},
     machine::Machine,
     paths::Paths,
@@ -374,12 +378,18 @@ impl Host {
     pub fn watched_paths(&self) -> Vec<String> {
         let resources = self.declared().filter_map(|(_, declared)| declared.as_ref().ok());
         resources
-            .filter_map(|resource| match &resource.spec {
-                Spec::File(file) => Some(file.path.clone()),
-                Spec::Directory(directory) => Some(directory.path.clone()),
-                Spec::Sysctl(sysctl) => Some(sysctl_path(&sysctl.name)),
-                Spec::Unit(unit) => unit.content.as_ref().map(|_| unit_path(&unit.name)),
-                _ => None,
+            .flat_map(|resource| match &resource.spec {
+                Spec::File(file) => vec![file.path.clone()],
+                Spec::Directory(directory) => vec![directory.path.clone()],
+                Spec::Sysctl(sysctl) => vec![sysctl_path(&sysctl.name)],
+                Spec::Unit(unit) => {
+                    let file = unit.content.as_ref().map(|_| unit_path(&unit.name));
+                    file.into_iter()
+                        .chain(unit.drop_ins.keys().map(|name| drop_in_path(&unit.name, name)))
+                        .collect()
+                }
+                Spec::Timer(timer) => units_of(&timer.name).iter().map(|unit| unit_path(unit)).collect(),
+                _ => Vec::new(),
             })
             .collect()
     }

@@ -11,6 +11,7 @@ pub mod host;
 pub mod network;
 pub mod package;
 pub mod sysctl;
+pub mod timer;
 pub mod unit;
 pub mod user;
 pub mod vhost;
@@ -77,6 +78,13 @@ pub trait Kind {
         observed: &Self::Observed,
         before: &Self::Before,
     ) -> Result<Vec<Step>, Failure>;
+
+    /// What restarts what runs on after the removal, as it did before: a host that was killed in between does not know
+    /// whether it was. Pure.
+    fn restart(spec: &Self::Spec, observed: &Self::Observed, before: &Self::Before) -> Option<Step> {
+        let _ = (spec, observed, before);
+        None
+    }
 }
 
 /// What the ledger knows of a resource when its steps are planned.
@@ -143,6 +151,10 @@ macro_rules! for_kind {
             }
             ::mesh_wire::Spec::Unit($inner) => {
                 type $kind = $crate::kinds::unit::Unit;
+                $body
+            }
+            ::mesh_wire::Spec::Timer($inner) => {
+                type $kind = $crate::kinds::timer::Timer;
                 $body
             }
             ::mesh_wire::Spec::User($inner) => {

@@ -3,6 +3,7 @@
 //! Nothing outside this folder, the ledger and the key store names `std::fs` or `std::process`. Nothing here knows what
 //! a resource is.
 
+pub mod checks;
 pub mod engine;
 pub mod facts;
 pub mod fake;
@@ -32,6 +33,8 @@ use crate::paths::Paths;
 /// Everything the host can see and touch.
 #[derive(Clone)]
 pub struct Machine {
+    /// The programs that check files.
+    pub checks: Rc<dyn checks::Checks>,
     /// Files and directories.
     pub files: Rc<dyn files::Files>,
     /// systemd.
@@ -67,6 +70,7 @@ impl Machine {
         let images = engine::images::ImageStore::new(&paths.bundle(), &paths.images());
         let sockets = engine::socket::SOCKETS.iter().map(PathBuf::from).collect();
         Self {
+            checks: Rc::new(checks::RealChecks::new(paths.root(), &paths.checks())),
             files: Rc::new(files::RealFiles::new(paths.root(), &paths.saved())),
             packages: Rc::new(packages::RealPackages::new(paths.root())),
             users: Rc::new(users::RealUsers::new(paths.root())),

@@ -70,6 +70,11 @@ impl Paths {
         self.root.join("run/mesh-host/status.json")
     }
 
+    /// Where files are looked at before they are put in their places.
+    pub fn checks(&self) -> PathBuf {
+        self.root.join("run/mesh-host/check")
+    }
+
     /// The host's own unit file.
     pub fn unit(&self) -> PathBuf {
         self.root.join("etc/systemd/system/mesh-host.service")

@@ -6,14 +6,16 @@ use std::fmt;
 use crate::{
     failure::Failure,
     machine::{
-        Machine, engine::EngineStep, files::FileStep, packages::PackageStep, program::HostStep,
-        sysctls::SysctlStep, units::UnitStep, users::UserStep,
+        Machine, checks::CheckStep, engine::EngineStep, files::FileStep, packages::PackageStep,
+        program::HostStep, sysctls::SysctlStep, units::UnitStep, users::UserStep,
     },
 };
 
 /// One act.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
+    /// A question about a file that is to be written.
+    Check(CheckStep),
     /// On files and directories.
     File(FileStep),
     /// On systemd units.
@@ -33,6 +35,7 @@ pub enum Step {
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Check(step) => step.fmt(f),
             Self::File(step) => step.fmt(f),
             Self::Unit(step) => step.fmt(f),
             Self::Package(step) => step.fmt(f),
@@ -48,6 +51,7 @@ impl Step {
     /// Does it.
     pub async fn apply(&self, machine: &Machine) -> Result<(), Failure> {
         let done = match self {
+            Self::Check(step) => step.apply(machine).await,
             Self::File(step) => step.apply(machine),
             Self::Unit(step) => step.apply(machine).await,
             Self::Package(step) => step.apply(machine).await,
@@ -70,7 +74,12 @@ impl Step {
         match self {
             Self::Unit(step) => step.restarts(),
             Self::Engine(step) => step.restarts(),
-            Self::File(_) | Self::Package(_) | Self::User(_) | Self::Sysctl(_) | Self::Host(_) => false,
+            Self::Check(_)
+            | Self::File(_)
+            | Self::Package(_)
+            | Self::User(_)
+            | Self::Sysctl(_)
+            | Self::Host(_) => false,
         }
     }
 }

@@ -11,7 +11,7 @@ use mesh_wire::{
     Resource,
     kinds::{
         ContainerSpec, Content, DirectorySpec, FileSpec, Kind, Lifecycle, Mode, NetworkSpec, PackageSpec,
-        Spec, SysctlSpec, UnitSpec, UserSpec, VolumeSpec,
+        Spec, SysctlSpec, TimerSpec, UnitSpec, UserSpec, VolumeSpec,
     },
 };
 
@@ -121,6 +121,7 @@ fn is_observed(manifest: &Manifest, kind: Kind, at: &Key) -> bool {
         Kind::Volume => manifest.volumes.get(index).is_some_and(|entry| entry.observe_only),
         Kind::Network => manifest.networks.get(index).is_some_and(|entry| entry.observe_only),
         Kind::User => manifest.users.get(index).is_some_and(|entry| entry.observe_only),
+        Kind::Timer => manifest.timers.get(index).is_some_and(|entry| entry.observe_only),
         Kind::Sysctl => manifest.sysctls.get(index).is_some_and(|entry| entry.observe_only),
         // Never in a module.
         Kind::Database | Kind::Vhost | Kind::Host => false,
@@ -175,6 +176,7 @@ fn drafts(manifest: &Manifest, images: Images<'_>) -> Result<Vec<Draft>, Problem
             mode: entry.mode.unwrap_or(Mode::new(0o644)),
             owner: or_root(&entry.owner),
             group: or_root(&entry.group),
+            check: entry.check,
         };
         push(Kind::File, index, &entry.path, &entry.after, &[], spec.into());
     }
@@ -190,6 +192,20 @@ fn drafts(manifest: &Manifest, images: Images<'_>) -> Result<Vec<Draft>, Problem
     for (index, entry) in manifest.units.iter().enumerate() {
         let spec = unit(index, entry)?;
         push(Kind::Unit, index, &entry.name, &entry.after, &entry.restart_on, spec.into());
+    }
+    for (index, entry) in manifest.timers.iter().enumerate() {
+        let spec = TimerSpec {
+            name: entry.name.clone(),
+            calendar: entry.calendar.clone(),
+            interval_s: entry.interval_s,
+            persistent: entry.persistent,
+            randomized_delay_s: entry.randomized_delay_s,
+            command: entry.command.clone(),
+            user: entry.user.clone(),
+            environment: entry.environment.clone(),
+            working_directory: entry.working_directory.clone(),
+        };
+        push(Kind::Timer, index, &entry.name, &entry.after, &[], spec.into());
     }
     for (index, entry) in manifest.containers.iter().enumerate() {
         let spec = container(manifest, index, entry, images)?;
@@ -218,15 +234,20 @@ fn unit(index: usize, entry: &UnitEntry) -> Result<UnitSpec, Problem> {
     if entry.source.is_some() {
         return Err(Problem::new(at, "the unit file was not put into the manifest by whoever read it"));
     }
-    if entry.content.is_none() && entry.enabled.is_none() && entry.active.is_none() {
+    if entry.content.is_none()
+        && entry.drop_ins.is_empty()
+        && entry.enabled.is_none()
+        && entry.active.is_none()
+    {
         return Err(Problem::new(
             at,
-            "nothing is said of the unit: expected content, source, enabled or active",
+            "nothing is said of the unit: expected content, source, drop_ins, enabled or active",
         ));
     }
     Ok(UnitSpec {
         name: entry.name.clone(),
         content: entry.content.clone(),
+        drop_ins: entry.drop_ins.clone(),
         enabled: entry.enabled,
         active: entry.active,
         restart_on: Vec::new(),
@@ -327,6 +348,13 @@ fn implied(draft: &Draft, known: &BTreeMap<String, usize>, manifest: &Manifest) 
         Spec::File(file) => {
             around(&file.path);
             ids.extend([&file.owner, &file.group].map(|name| format!("user:{name}")));
+        }
+        Spec::Timer(timer) => {
+            timer.user.iter().for_each(|user| ids.push(format!("user:{user}")));
+            // The program may be a file of the module.
+            let folder = timer.working_directory.iter();
+            ids.extend(timer.command.first().into_iter().map(|program| format!("file:{program}")));
+            ids.extend(folder.map(|folder| format!("directory:{folder}")));
         }
         Spec::User(user) => {
             // The folders around its home, and groups that are other users' own.

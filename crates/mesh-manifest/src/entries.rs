@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use mesh_wire::kinds::{Lifecycle, Mode, Mount, Port, Ready};
+use mesh_wire::kinds::{Check, Lifecycle, Mode, Mount, Port, Ready};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -67,6 +67,9 @@ entry! {
         /// Which group owns it. `root` where not given.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         group: Option<String>,
+        /// What its content has to pass before it is put in its place, such as "nginx"; not checked where not given.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        check: Option<Check>,
     }
 }
 
@@ -92,6 +95,9 @@ entry! {
         /// The file that holds the unit file: a path below the folder of `module.toml`. Instead of `content`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         source: Option<String>,
+        /// Its drop-ins, each by its name such as "10-limits.conf". Others stay.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        drop_ins: BTreeMap<String, String>,
         /// Whether it starts with the machine. Left as it is where not given.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         enabled: Option<bool>,
@@ -101,6 +107,37 @@ entry! {
         /// It is restarted when one of these entries changed, as `KIND:NAME`. They are also waited for.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         restart_on: Vec<String>,
+    }
+}
+
+entry! {
+    /// A program that runs at times of the calendar, or again and again. Its id is `timer:NAME`.
+    TimerEntry {
+        /// Its name, without a type. Used as it is: two modules cannot have the same.
+        name: String,
+        /// When it runs, as systemd.time(7) writes it, such as "Mon..Fri *-*-* 08:30:00". Either this or `interval_s`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        calendar: Option<String>,
+        /// Seconds from one start to the next.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        interval_s: Option<u64>,
+        /// Whether it runs at once where the machine was off when it should have run.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        persistent: bool,
+        /// By how many seconds each run is delayed at most, at random.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        randomized_delay_s: Option<u64>,
+        /// The program by its absolute path, and its arguments, each exactly as the program gets it.
+        command: Vec<String>,
+        /// The user by whom it runs; root where not given.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        user: Option<String>,
+        /// Variables of its environment. No secrets: whoever may read the unit file sees them.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        environment: BTreeMap<String, String>,
+        /// In which folder it runs; `/` where not given.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        working_directory: Option<String>,
     }
 }
 

@@ -9,8 +9,8 @@ use sha2::{Digest as _, Sha256};
 use crate::{
     build,
     entries::{
-        ContainerEntry, DirectoryEntry, FileEntry, NetworkEntry, PackageEntry, SysctlEntry, UnitEntry,
-        UserEntry, VolumeEntry,
+        ContainerEntry, DirectoryEntry, FileEntry, NetworkEntry, PackageEntry, SysctlEntry, TimerEntry,
+        UnitEntry, UserEntry, VolumeEntry,
     },
     place::{Key, Problem},
     placement::Placement,
@@ -59,6 +59,9 @@ pub struct Manifest {
     /// systemd units.
     #[serde(default, rename = "unit", skip_serializing_if = "Vec::is_empty")]
     pub units: Vec<UnitEntry>,
+    /// Programs that run at times.
+    #[serde(default, rename = "timer", skip_serializing_if = "Vec::is_empty")]
+    pub timers: Vec<TimerEntry>,
     /// Containers.
     #[serde(default, rename = "container", skip_serializing_if = "Vec::is_empty")]
     pub containers: Vec<ContainerEntry>,
@@ -93,7 +96,7 @@ impl Manifest {
             return Err(Problem::new(
                 [],
                 "the module has no resource: expected at least one [[directory]], [[file]], [[package]], [[sysctl]], \
-                 [[unit]], [[user]], [[volume]], [[network]] or [[container]]",
+                 [[timer]], [[unit]], [[user]], [[volume]], [[network]] or [[container]]",
             ));
         }
         if self.count() > MAX_RESOURCES {
@@ -131,6 +134,7 @@ impl Manifest {
             + self.volumes.len()
             + self.networks.len()
             + self.units.len()
+            + self.timers.len()
             + self.containers.len()
     }
 
@@ -138,5 +142,6 @@ impl Manifest {
         let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
         self.files.iter().map(|file| length(&file.content) + length(&file.base64)).sum::<usize>()
             + self.units.iter().map(|unit| length(&unit.content)).sum::<usize>()
+            + self.units.iter().flat_map(|unit| unit.drop_ins.values()).map(String::len).sum::<usize>()
     }
 }

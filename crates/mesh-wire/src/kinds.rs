@@ -2,6 +2,7 @@
 //!
 //! One file a kind. A kind or a member that this version does not know is refused by name, never half-read.
 
+mod check;
 mod container;
 mod database;
 mod directory;
@@ -11,6 +12,7 @@ mod mode;
 mod network;
 mod package;
 mod sysctl;
+mod timer;
 mod unit;
 mod user;
 mod vhost;
@@ -18,6 +20,7 @@ mod volume;
 
 use std::fmt;
 
+pub use check::Check;
 pub use container::{ContainerSpec, Lifecycle, Mount, Port, Protocol, Ready};
 pub use database::DatabaseSpec;
 pub use directory::DirectorySpec;
@@ -29,6 +32,7 @@ pub use package::PackageSpec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 pub use sysctl::SysctlSpec;
+pub use timer::TimerSpec;
 pub use unit::UnitSpec;
 pub use user::UserSpec;
 pub use vhost::VhostSpec;
@@ -108,6 +112,7 @@ kinds! {
     File "file" FileSpec: "A file, its content, its mode and its owner.",
     Package "package" PackageSpec: "Packages of the machine's package manager.",
     Unit "unit" UnitSpec: "A systemd unit.",
+    Timer "timer" TimerSpec: "A program that a systemd timer runs.",
     User "user" UserSpec: "A system user and the group of its name.",
     Sysctl "sysctl" SysctlSpec: "Parameters of the kernel.",
     Container "container" ContainerSpec: "A container of the machine's engine.",

@@ -2,13 +2,14 @@
 
 use std::borrow::Cow;
 
-use mesh_wire::kinds::FileSpec;
+use mesh_wire::kinds::{Check, FileSpec};
 
 use super::{Claim, Kind, Memory};
 use crate::{
     failure::Failure,
     machine::{
         Machine,
+        checks::CheckStep,
         files::{Content, FileStep, Found, Meta, Write},
     },
     step::Step,
@@ -48,11 +49,40 @@ impl Kind for File {
     fn plan(spec: &FileSpec, observed: &Found, memory: &Memory<Self>) -> Result<Vec<Step>, Failure> {
         let content = spec.content.bytes().map_err(|e| Failure::new(e.to_string()))?;
         let meta = Meta { mode: spec.mode, owner: spec.owner.clone(), group: spec.group.clone() };
-        write_steps(&spec.path, &Content::new(&content), &meta, observed, &memory.before)
+        let content = Content::new(&content);
+        let mut steps = write_steps(&spec.path, &content, &meta, observed, &memory.before)?;
+        if let Some(check) = spec.check
+            && steps.iter().any(Step::writes)
+        {
+            // Before anything of it is put anywhere.
+            steps.splice(0..0, checked(check, &spec.path, content)?);
+        }
+        Ok(steps)
     }
 
     fn remove(spec: &FileSpec, observed: &Found, before: &Found) -> Result<Vec<Step>, Failure> {
         Ok(restore_steps(&spec.path, observed, before))
+    }
+}
+
+/// Reads what this program can read itself; what it cannot is the step that asks another one.
+fn checked(check: Check, path: &str, content: Content) -> Result<Option<Step>, Failure> {
+    match check {
+        Check::Json => serde_json::from_slice::<serde::de::IgnoredAny>(content.bytes())
+            .map(|_| None)
+            .map_err(|error| Failure::new(format!("it is not json: {error}"))),
+        Check::Toml => {
+            let text = std::str::from_utf8(content.bytes())
+                .map_err(|_| Failure::new("it is not toml: it is not UTF-8"))?;
+            toml::from_str::<serde::de::IgnoredAny>(text).map(|_| None).map_err(|error| {
+                let before = &text[..error.span().map_or(0, |span| span.start.min(text.len()))];
+                let line = before.matches('\n').count() + 1;
+                Failure::new(format!("it is not toml: {} at line {line}", error.message()))
+            })
+        }
+        Check::IniSystemdUnit | Check::Nginx | Check::Haproxy | Check::Sshd | Check::Sudoers => {
+            Ok(Some(Step::Check(CheckStep { check, path: path.to_owned(), content })))
+        }
     }
 }
 

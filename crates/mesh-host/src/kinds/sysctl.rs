@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Claim, Kind, Memory,
-    file::{restore_steps, write_steps},
+    file::{found_instead, restore_steps, write_steps},
 };
 use crate::{
     failure::Failure,
@@ -57,6 +57,10 @@ fn content(spec: &SysctlSpec) -> Content {
     Content::new(text.as_bytes())
 }
 
+fn meta() -> Meta {
+    Meta { mode: Mode::new(0o644), owner: "root".to_owned(), group: "root".to_owned() }
+}
+
 fn set(key: &str, value: &str) -> Step {
     Step::Sysctl(SysctlStep { key: key.to_owned(), value: value.to_owned() })
 }
@@ -95,6 +99,16 @@ impl Kind for Sysctl {
         Ok(SysctlObserved { file: machine.files.look(&path_of(&spec.name))?, values })
     }
 
+    fn found(spec: &SysctlSpec, observed: &SysctlObserved) -> Option<String> {
+        let other = |(key, value): (&String, &String)| {
+            let now = observed.values.get(key)?;
+            (*now != plain(value)).then(|| format!("{key} is {now}"))
+        };
+        let file = found_instead(&path_of(&spec.name), &content(spec), &meta(), &observed.file);
+        let words: Vec<String> = spec.settings.iter().filter_map(other).chain(file).collect();
+        (!words.is_empty()).then(|| words.join("; "))
+    }
+
     fn before(spec: &SysctlSpec, observed: &SysctlObserved, earlier: Option<&SysctlBefore>) -> SysctlBefore {
         let mut before = earlier
             .cloned()
@@ -126,9 +140,8 @@ impl Kind for Sysctl {
                 Some(_) => {}
             }
         }
-        let meta = Meta { mode: Mode::new(0o644), owner: "root".to_owned(), group: "root".to_owned() };
         let path = path_of(&spec.name);
-        steps.extend(write_steps(&path, &content(spec), &meta, &observed.file, &memory.before.file)?);
+        steps.extend(write_steps(&path, &content(spec), &meta(), &observed.file, &memory.before.file)?);
         Ok(steps)
     }
 

@@ -100,6 +100,21 @@ impl Kind for User {
         Ok(UserObserved { user, group: machine.users.group(&spec.name)?, missing, homes })
     }
 
+    fn found(spec: &UserSpec, observed: &UserObserved) -> Option<String> {
+        let name = &spec.name;
+        let Some(user) = &observed.user else { return Some(format!("there is no user {name}")) };
+        let other = |what: &str, declared: &Option<String>, now: &str| {
+            let other = declared.as_ref().is_some_and(|declared| declared != now);
+            other.then(|| format!("the {what} of {name} is {now}"))
+        };
+        let home = other("home", &spec.home, &user.home);
+        let shell = other("shell", &spec.shell, &user.shell);
+        let out = spec.groups.iter().filter(|group| !user.groups.contains(*group));
+        let out = out.map(|group| format!("{name} is not in {group}"));
+        let words: Vec<String> = home.into_iter().chain(shell).chain(out).collect();
+        (!words.is_empty()).then(|| words.join("; "))
+    }
+
     fn before(spec: &UserSpec, observed: &UserObserved, earlier: Option<&UserBefore>) -> UserBefore {
         let user = observed.user.as_ref();
         let mut before = earlier.cloned().unwrap_or_else(|| UserBefore {

@@ -3,6 +3,7 @@
 //! It is as strict as a real one where the host could go wrong: systemd knows only the unit files it has read, a file
 //! needs its folder, a directory that is not empty stays. Never used by a program.
 
+mod checks;
 mod files;
 mod packages;
 mod program;
@@ -110,13 +111,32 @@ impl fmt::Debug for Node {
     }
 }
 
+/// Where unit files are, the first counts.
+const UNITS: [&str; 2] = ["/etc/systemd/system", "/usr/lib/systemd/system"];
+
+/// What a unit is that does not run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Idle {
+    /// It ended, or never began.
+    #[default]
+    Ended,
+    /// It is on its way to run.
+    Starting,
+    /// It ended badly.
+    Failed,
+}
+
 /// A unit as systemd has it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FakeUnit {
     /// The unit file as it was read last; `None`: it was read when there was none.
     pub read: Option<Digest>,
+    /// With which unit file it was started last; `None`: it was stopped since, or never started.
+    pub with: Option<Digest>,
     /// Whether it runs.
     pub active: bool,
+    /// What it is where it does not run.
+    pub idle: Idle,
     /// Whether it starts with the machine.
     pub enabled: bool,
 }
@@ -134,6 +154,8 @@ pub struct World {
     pub units: RefCell<BTreeMap<String, FakeUnit>>,
     /// Which file a unit reads when it starts, and what it read.
     pub reads: RefCell<BTreeMap<String, (String, Option<Digest>)>>,
+    /// The units that do not become ready, and how they end; one that does not end is on its way for ever.
+    pub broken: RefCell<BTreeMap<String, Option<String>>>,
     /// How often each unit was started.
     pub starts: RefCell<BTreeMap<String, u32>>,
     /// How often systemd read all unit files.
@@ -142,6 +164,8 @@ pub struct World {
     pub installed: RefCell<BTreeSet<String>>,
     /// The packages that can be installed.
     pub available: RefCell<BTreeSet<String>>,
+    /// The checks whose program the machine has.
+    pub checkers: RefCell<BTreeSet<String>>,
     /// The host's own program.
     pub program: RefCell<FakeProgram>,
     /// The users, but for root.
@@ -160,7 +184,18 @@ impl World {
     /// A bare machine: `/etc`, systemd's folder, and a few packages to be had.
     pub fn bare() -> Rc<Self> {
         let world = Self::default();
-        for path in ["/", "/etc", "/etc/systemd", "/etc/systemd/system", "/etc/sysctl.d", "/opt"] {
+        for path in [
+            "/",
+            "/etc",
+            "/etc/systemd",
+            "/etc/systemd/system",
+            "/usr",
+            "/usr/lib",
+            "/usr/lib/systemd",
+            UNITS[1],
+            "/etc/sysctl.d",
+            "/opt",
+        ] {
             world.tree.borrow_mut().insert(path.to_owned(), Node::Directory(root(0o755)));
         }
         world.available.borrow_mut().extend(["curl", "jq", "tree"].map(str::to_owned));
@@ -180,6 +215,7 @@ impl World {
     pub fn machine(self: &Rc<Self>, engine: Rc<dyn Engine>) -> Machine {
         let doors = Rc::new(Doors(Rc::clone(self)));
         Machine {
+            checks: Rc::clone(&doors) as _,
             files: Rc::clone(&doors) as _,
             units: Rc::clone(&doors) as _,
             packages: Rc::clone(&doors) as _,
@@ -209,8 +245,12 @@ impl World {
     pub fn picture(&self) -> String {
         let units = self.units.borrow();
         // A unit that neither runs nor starts with the machine and has no file is none.
-        let units: BTreeMap<_, _> =
-            units.iter().filter(|(_, unit)| unit.active || unit.enabled || unit.read.is_some()).collect();
+        let units: BTreeMap<_, _> = units
+            .iter()
+            .filter(|(_, unit)| {
+                unit.active || unit.idle != Idle::Ended || unit.enabled || unit.read.is_some()
+            })
+            .collect();
         let intended = self.program.borrow().state.trial.clone();
         let (tree, installed, sysctls) = (self.tree.borrow(), self.installed.borrow(), self.sysctls.borrow());
         let (users, groups) = (self.users.borrow(), self.groups.borrow());

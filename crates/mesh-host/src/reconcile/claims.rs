@@ -56,7 +56,7 @@ pub fn clashes(claimants: &[Claimant<'_>], lead: &dyn Fn(&str) -> String) -> BTr
     clashes
 }
 
-fn claims(resource: &Resource) -> Result<Vec<Claim>, Failure> {
+pub(super) fn claims(resource: &Resource) -> Result<Vec<Claim>, Failure> {
     for_kind!(&resource.spec, |K, spec| Ok(K::claims(spec)))
 }
 
@@ -82,6 +82,7 @@ mod tests {
             mode: Mode::new(0o644),
             owner: "root".to_owned(),
             group: "root".to_owned(),
+            check: None,
         };
         Resource { id: id.parse().expect("an id"), after: Vec::new(), observe_only: false, spec: spec.into() }
     }
@@ -124,13 +125,7 @@ mod tests {
 
     #[test]
     fn a_file_and_the_unit_it_would_be_clash() {
-        let unit = UnitSpec {
-            name: "hello.service".to_owned(),
-            content: None,
-            enabled: None,
-            active: None,
-            restart_on: Vec::new(),
-        };
+        let unit = UnitSpec { name: "hello.service".to_owned(), ..UnitSpec::default() };
         let unit = Resource {
             id: "u".parse().expect("an id"),
             after: Vec::new(),

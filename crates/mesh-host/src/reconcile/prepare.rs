@@ -40,7 +40,13 @@ impl Prepared {
     /// What is other than declared, for a person: what is there, and what would be done about it.
     pub(super) fn differences(&self) -> Vec<String> {
         let counts = |step: &&Step| {
-            let aside = matches!(step, Step::Unit(UnitStep::Reload) | Step::File(FileStep::Keep(_)));
+            // Nor is a unit on its way to be active: systemd restarts units by itself.
+            let aside = matches!(
+                step,
+                Step::Check(_)
+                    | Step::File(FileStep::Keep(_))
+                    | Step::Unit(UnitStep::Reload | UnitStep::Await(_))
+            );
             !step.restarts() && !aside
         };
         let steps: Vec<String> = self.steps.iter().filter(counts).map(ToString::to_string).collect();
@@ -145,7 +151,7 @@ pub(super) async fn prepare_removal(scope: Scope<'_>, entry: &Entry) -> Result<V
         return Ok(Vec::new());
     }
     let mut steps = for_kind!(&entry.resource.spec, |K, spec| {
-        prepare_removal_kind::<K>(scope.machine, spec, &entry.before).await
+        prepare_removal_kind::<K>(scope.machine, spec, &entry.before, entry.restarting).await
     })?;
     scope.spare_wanted(&mut steps);
     Ok(steps)
@@ -155,10 +161,15 @@ async fn prepare_removal_kind<K: Kind>(
     machine: &Machine,
     spec: &K::Spec,
     before: &serde_json::Value,
+    restarting: bool,
 ) -> Result<Vec<Step>, Failure> {
     let before: K::Before = serde_json::from_value(before.clone()).during("read what stood there before")?;
     let observed = K::observe_since(machine, spec, Some(&before)).await?;
-    K::remove(spec, &observed, &before)
+    let mut steps = K::remove(spec, &observed, &before)?;
+    if restarting && !steps.iter().any(Step::restarts) {
+        steps.extend(K::restart(spec, &observed, &before));
+    }
+    Ok(steps)
 }
 
 /// Whether what is remembered is the thing that is declared now, be it declared otherwise. If not, the old thing has to

@@ -11,14 +11,13 @@ use steps::{Job, Rank, joins};
 
 use super::{
     Declared, Desired, NotYet, Outcome, Patience, Progress,
-    claims::{Claimant, clashes},
+    claims::{Claimant, claims, clashes},
     order::{order, waits_for},
     paths::{Led, Ways},
     prepare::{Prepared, Scope, is_same_thing, prepare, prepare_removal},
 };
 use crate::{
     failure::Failure,
-    kinds::unit::path_of,
     ledger::{Entry, Ledger, Memory, Note, Origin, Record},
     machine::Machine,
     step::Step,
@@ -223,15 +222,19 @@ impl<'a> Round<'a> {
 
     /// Takes a resource off the machine. The ledger has it still.
     async fn remove(&mut self, key: &Key, entry: &Entry) -> Result<(), Failure> {
-        for step in &prepare_removal(self.scope, entry).await? {
-            self.take(key, step).await?;
+        // First, so that a folder of the host's that holds nothing else is seen to be empty.
+        for claim in claims(&entry.resource)? {
+            claim.as_path().into_iter().for_each(|path| self.scope.machine.files.sweep(path));
         }
-        match &entry.resource.spec {
-            Spec::File(file) => self.scope.machine.files.sweep(&file.path),
-            Spec::Unit(unit) if unit.content.is_some() => {
-                self.scope.machine.files.sweep(&path_of(&unit.name));
-            }
-            _ => {}
+        let steps = prepare_removal(self.scope, entry).await?;
+        if steps.iter().any(Step::restarts) && !entry.restarting {
+            // What is put back is read by what is restarted: after a kill in between it is restarted all the same.
+            let entry = Entry { complete: false, restarting: true, ..entry.clone() };
+            self.ledger.write([Record::Entry(Box::new(entry))])?;
+            self.ledger.commit()?;
+        }
+        for step in &steps {
+            self.take(key, step).await?;
         }
         Ok(())
     }

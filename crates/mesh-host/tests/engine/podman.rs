@@ -15,6 +15,7 @@ use mesh_host::{
     kinds::{Kind, Memory},
     machine::{
         Machine, SystemClock,
+        checks::RealChecks,
         engine::{images::ImageStore, socket::EngineSocket},
         files::RealFiles,
         packages::Packages,
@@ -69,6 +70,7 @@ impl Podman {
 
     pub(crate) fn machine(&self) -> Machine {
         Machine {
+            checks: Rc::new(RealChecks::new(Path::new("/"), self.path())),
             files: Rc::new(RealFiles::new(Path::new("/"), &self.path().join("saved"))),
             units: Rc::new(Nothing),
             packages: Rc::new(Nothing),
@@ -267,6 +269,12 @@ impl Units for Nothing {
         nothing()
     }
     async fn restart(&self, _: &str) -> Result<(), Failure> {
+        nothing()
+    }
+    async fn ready(&self, _: &str) -> Result<(), Failure> {
+        nothing()
+    }
+    async fn forget(&self, _: &str) -> Result<(), Failure> {
         nothing()
     }
     async fn enable(&self, _: &str) -> Result<(), Failure> {

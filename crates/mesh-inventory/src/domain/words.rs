@@ -21,10 +21,24 @@ pub(crate) fn describe(spec: &Spec) -> Vec<String> {
                 word.map(|word| if word { yes } else { no }.to_owned())
             };
             let file = unit.content.as_ref().map(|content| format!("unit file of {} bytes", content.len()));
-            [file, said(unit.enabled, "enabled", "disabled"), said(unit.active, "active", "inactive")]
-                .into_iter()
-                .flatten()
-                .collect()
+            let drop_ins: Vec<&str> = unit.drop_ins.keys().map(String::as_str).collect();
+            let drop_ins = (!drop_ins.is_empty()).then(|| format!("drop-ins {}", drop_ins.join(", ")));
+            [
+                file,
+                drop_ins,
+                said(unit.enabled, "enabled", "disabled"),
+                said(unit.active, "active", "inactive"),
+            ]
+            .into_iter()
+            .flatten()
+            .collect()
+        }
+        Spec::Timer(timer) => {
+            let event = timer.calendar.as_ref().map(|event| format!("runs {event}"));
+            let interval = timer.interval_s.map(|seconds| format!("runs every {seconds} s"));
+            let program = timer.command.first().map(|program| short(program));
+            let user = timer.user.as_ref().map(|user| format!("as {user}"));
+            [event, interval, program, user].into_iter().flatten().collect()
         }
         Spec::User(user) => {
             let uid = user.uid.map(|uid| format!("uid {uid}"));
@@ -88,7 +102,8 @@ fn compare(name: &str, before: &Value, after: &Value, words: &mut Vec<String>) {
         }
         return;
     }
-    let hidden = name.starts_with("content") || name.starts_with("environment");
+    let hidden =
+        name.starts_with("content") || name.starts_with("drop_ins") || name.starts_with("environment");
     words.push(match (hidden, before, after) {
         (true, Value::String(old), Value::String(new)) => {
             format!("{name}: {} bytes become {} others", old.len(), new.len())

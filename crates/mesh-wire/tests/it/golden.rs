@@ -16,6 +16,8 @@ fn written() -> BTreeMap<String, String> {
     let mut files = BTreeMap::from([
         ("signed.json", pretty(&samples::signed())),
         ("declaration.json", pretty(&serde_json::to_value(samples::declaration()).unwrap())),
+        ("kind-unit-drop-ins.json", pretty(&samples::unit_with_drop_ins())),
+        ("kind-file-checked.json", pretty(&samples::checked_file())),
         // The very bytes that are signed, on one line.
         ("declaration.bytes", String::from_utf8(samples::declaration().to_bytes().unwrap()).unwrap()),
         ("alive.json", pretty(&samples::alive())),

@@ -167,6 +167,8 @@ fn paths_that_wander_and_names_that_are_options_are_refused() {
         json!({"id": "a", "kind": "directory", "spec": {"path": "/etc//x"}}),
         json!({"id": "a", "kind": "file", "spec": {"path": "/x", "content": {"base64": "?"}}}),
         json!({"id": "a", "kind": "file", "spec": {"path": "/x", "content": {"text": ""}, "mode": "999"}}),
+        json!({"id": "a", "kind": "file", "spec": {"path": "/x", "content": {"text": ""}, "check": "sh"}}),
+        json!({"id": "a", "kind": "file", "spec": {"path": "/x", "content": {"text": ""}, "check": "ini-systemd-unit"}}),
         json!({"id": "a", "kind": "package", "spec": {"names": ["--reinstall"]}}),
         json!({"id": "a", "kind": "package", "spec": {"names": ["tzdata-"]}}),
         json!({"id": "a", "kind": "package", "spec": {"names": []}}),
@@ -265,5 +267,60 @@ fn a_user_is_never_root_and_its_entry_holds_no_other_line() {
     ];
     for spec in bad {
         assert!(read(spec.clone()).is_err(), "{spec}");
+    }
+}
+
+#[test]
+fn a_timer_says_when_and_what_and_nothing_that_systemd_would_read_otherwise() {
+    let read = |said: Value| {
+        let mut spec = json!({"name": "a", "calendar": "daily", "command": ["/bin/true"]});
+        let members = spec.as_object_mut().unwrap();
+        members.extend(said.as_object().unwrap().clone());
+        members.retain(|_, value| !value.is_null());
+        mesh_wire::Spec::read("timer", &spec.to_string())
+    };
+    let good = [
+        json!({}),
+        json!({"calendar": null, "interval_s": 60}),
+        json!({"persistent": true, "working_directory": "/", "user": "root", "environment": {"A_1": "a\n\t%"}}),
+    ];
+    for said in good {
+        assert!(read(said.clone()).is_ok(), "{said}");
+    }
+    let bad = [
+        (json!({"name": "a.timer"}), "has a type"),
+        (json!({"name": "a/b"}), "is not a timer"),
+        (json!({"interval_s": 60}), "exactly one of"),
+        (json!({"calendar": null}), "exactly one of"),
+        (json!({"calendar": "sometimes"}), "no calendar event"),
+        (json!({"calendar": "daily\nUser=root"}), "no calendar event"),
+        (json!({"calendar": null, "interval_s": 0}), "interval_s is 0"),
+        (json!({"calendar": null, "interval_s": 60, "persistent": true}), "persistent goes with calendar"),
+        (json!({"command": []}), "command is empty"),
+        (json!({"command": ["true"]}), "is not absolute"),
+        (json!({"command": ["/bin/$HOME"]}), "quotes, '\\' or '$'"),
+        (json!({"command": ["/bin/true", "a\u{0}b"]}), "holds a NUL"),
+        (json!({"command": ["/bin/true", "x".repeat(70_000)]}), "more than 65536 bytes"),
+        (json!({"user": "a b"}), "is not the name of a user"),
+        (json!({"environment": {"A=B": "c"}}), "is not the name of a variable"),
+        (json!({"environment": {"A": "\u{1}"}}), "control characters"),
+        (json!({"working_directory": "/a\\"}), "systemd cannot be told"),
+        (json!({"working_directory": "/a "}), "systemd cannot be told"),
+        (json!({"working_directory": "relative"}), "is not absolute"),
+        (json!({"randomized_delay_s": 1_u64 << 40}), "longer than ten years"),
+    ];
+    for (said, expected) in bad {
+        let refused = read(said.clone()).unwrap_err();
+        assert!(refused.contains(expected), "{said}: {refused}");
+    }
+}
+
+#[test]
+fn a_drop_in_that_systemd_would_not_read_is_refused() {
+    for (name, good) in
+        [("10-a.conf", true), ("a", false), ("../x.conf", false), (".conf", false), ("a/b.conf", false)]
+    {
+        let spec = json!({"name": "ssh.service", "drop_ins": {name: "[Service]\n"}});
+        assert_eq!(mesh_wire::Spec::read("unit", &spec.to_string()).is_ok(), good, "{name}");
     }
 }

@@ -8,9 +8,9 @@ use mesh_wire::{
     Alive, Boot, Declaration, Disk, Drift, Enrol, EnrolAnswer, EnrolOutcome, EnrolRefusal, EnrolReply,
     EnrolRequest, FORMAT, Facts, FailedVersion, JoinToken, Report, Resource, Signed, Spec, Upgrade,
     kinds::{
-        ContainerSpec, Content, DatabaseSpec, DirectorySpec, FileSpec, HostSource, HostSpec, Lifecycle, Mode,
-        Mount, NetworkSpec, PackageSpec, Port, Protocol, Ready, SysctlSpec, UnitSpec, UserSpec, VhostSpec,
-        VolumeSpec,
+        Check, ContainerSpec, Content, DatabaseSpec, DirectorySpec, FileSpec, HostSource, HostSpec,
+        Lifecycle, Mode, Mount, NetworkSpec, PackageSpec, Port, Protocol, Ready, SysctlSpec, TimerSpec,
+        UnitSpec, UserSpec, VhostSpec, VolumeSpec,
     },
 };
 
@@ -49,6 +49,7 @@ pub(crate) fn resources() -> Vec<Resource> {
                 mode: Mode::new(0o644),
                 owner: "root".into(),
                 group: "root".into(),
+                check: None,
             },
         ),
         resource(
@@ -65,31 +66,12 @@ pub(crate) fn resources() -> Vec<Resource> {
                 enabled: Some(true),
                 active: Some(true),
                 restart_on: vec!["file:/etc/hello/motd".parse().unwrap()],
+                ..UnitSpec::default()
             },
         ),
-        resource(
-            "user:hello",
-            &[],
-            UserSpec {
-                name: "hello".into(),
-                uid: Some(300),
-                gid: Some(301),
-                home: Some("/var/lib/hello".into()),
-                shell: Some("/bin/sh".into()),
-                groups: vec!["adm".into()],
-            },
-        ),
-        resource(
-            "sysctl:forwarding",
-            &[],
-            SysctlSpec {
-                name: "forwarding".into(),
-                settings: BTreeMap::from([
-                    ("net.ipv4.conf.eth0/7.forwarding".into(), "1".into()),
-                    ("net.ipv4.ip_forward".into(), "1".into()),
-                ]),
-            },
-        ),
+        resource("timer:backup", &[], timer()),
+        resource("user:hello", &[], user()),
+        resource("sysctl:forwarding", &[], sysctl()),
         resource("volume:data", &[], VolumeSpec { name: "data".into() }),
         resource(
             "network:inner",
@@ -128,6 +110,61 @@ pub(crate) fn resources() -> Vec<Resource> {
             },
         ),
     ]
+}
+
+fn timer() -> TimerSpec {
+    TimerSpec {
+        name: "backup".into(),
+        calendar: Some("Mon..Fri *-*-* 02:00:00".into()),
+        interval_s: None,
+        persistent: true,
+        randomized_delay_s: Some(300),
+        command: vec!["/usr/bin/backup".into(), "--to".into(), "/srv/a b".into()],
+        user: Some("backup".into()),
+        environment: BTreeMap::from([("LANG".into(), "C.UTF-8".into())]),
+        working_directory: Some("/srv".into()),
+    }
+}
+
+fn user() -> UserSpec {
+    UserSpec {
+        name: "hello".into(),
+        uid: Some(300),
+        gid: Some(301),
+        home: Some("/var/lib/hello".into()),
+        shell: Some("/bin/sh".into()),
+        groups: vec!["adm".into()],
+    }
+}
+
+fn sysctl() -> SysctlSpec {
+    SysctlSpec {
+        name: "forwarding".into(),
+        settings: BTreeMap::from([
+            ("net.ipv4.conf.eth0/7.forwarding".into(), "1".into()),
+            ("net.ipv4.ip_forward".into(), "1".into()),
+        ]),
+    }
+}
+
+/// What a file may be given since. Its member is newer: a file of its own.
+pub(crate) fn checked_file() -> Resource {
+    let file = FileSpec {
+        path: "/etc/systemd/system/hello.service".into(),
+        content: Content::Text("[Service]\nExecStart=/bin/true\n".into()),
+        mode: Mode::new(0o644),
+        owner: "root".into(),
+        group: "root".into(),
+        check: Some(Check::IniSystemdUnit),
+    };
+    resource("file:/etc/systemd/system/hello.service", &[], file)
+}
+
+/// What a unit may be given since. Its members are newer: a file of their own.
+pub(crate) fn unit_with_drop_ins() -> Resource {
+    let drop_ins = BTreeMap::from([("10-limits.conf".into(), "[Service]\nMemoryMax=64M\n".into())]);
+    let unit = UnitSpec { name: "ssh.service".into(), drop_ins, active: Some(true), ..UnitSpec::default() };
+    resource("unit:ssh.service", &[], unit)
 }
 
 fn container() -> ContainerSpec {

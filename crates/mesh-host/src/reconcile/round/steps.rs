@@ -35,7 +35,7 @@ impl Rank {
         match resource.spec {
             Spec::Directory(_) => Self::Directory,
             Spec::File(_) => Self::File,
-            Spec::Unit(_) => Self::Unit,
+            Spec::Unit(_) | Spec::Timer(_) => Self::Unit,
             _ => Self::Alone,
         }
     }
