@@ -9,7 +9,7 @@ use crate::program;
 use crate::setup::{self, Purpose};
 use crate::stage::{Outcome, Stage, run_stages};
 use crate::tree::Tree;
-use crate::{lab, test};
+use crate::{fuzz, lab, test};
 
 const STAGES: &[Stage] = &[
     Stage { name: "setup", needs: &[], work: |_| setup::run(Purpose::Check).map(|()| Outcome::Done) },
@@ -28,6 +28,7 @@ const LONG_STAGES: &[Stage] = &[
     Stage { name: "setup", needs: &[], work: |_| setup::run(Purpose::Check).map(|()| Outcome::Done) },
     Stage { name: "docs", needs: &[], work: docs },
     Stage { name: "long", needs: &["setup"], work: test::long },
+    Stage { name: "fuzz", needs: &["setup"], work: fuzz::stage },
     lab::BUILD,
     PACKAGE,
     lab::BUNDLE,

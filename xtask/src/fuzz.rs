@@ -112,7 +112,11 @@ fn fuzz(tree: &Tree, target: &Target, seconds: u64) -> anyhow::Result<Figures> {
     let mut command = Command::new(place.join(TRIPLE).join("release").join(target.name));
     // The slash at its end makes it a folder for libFuzzer.
     command.arg(format!("-artifact_prefix={}/", broken.display()));
-    command.args([format!("-max_total_time={seconds}"), "-timeout=10".to_owned(), "-print_final_stats=1".to_owned()]);
+    command.args([
+        format!("-max_total_time={seconds}"),
+        "-timeout=10".to_owned(),
+        "-print_final_stats=1".to_owned(),
+    ]);
     command.arg(&corpus).args(target.seeds.iter().map(|seeds| Path::new(&tree.root).join(seeds)));
     let mut figures = Figures::default();
     let good = program::watch(&mut command, |line| figures.take(line))?;

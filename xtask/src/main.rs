@@ -11,6 +11,7 @@ mod bundle;
 mod check;
 mod counts;
 mod elf;
+mod fuzz;
 mod lab;
 mod package;
 mod program;
@@ -87,6 +88,14 @@ enum Command {
         #[arg(long, value_delimiter = ',')]
         only: Vec<String>,
     },
+    /// Feed what reads foreign bytes with bytes that nobody wrote
+    Fuzz {
+        /// Only these targets
+        targets: Vec<String>,
+        /// How long each runs
+        #[arg(long, default_value_t = 60)]
+        seconds: u64,
+    },
     /// Measure, print a table and write JSON
     Bench {
         /// Handed on to the bench program
@@ -119,6 +128,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Test { args } => return test::run(&tree, &args),
         Command::Check { only } => return check::run(&tree, &only),
         Command::CheckLong { only } => return check::run_long(&tree, &only),
+        Command::Fuzz { targets, seconds } => fuzz::run(&tree, seconds, &targets)?,
         Command::Bench { args } => return bench::run(&tree, &args),
         Command::Advisories => check::advisories(&tree)?,
     }
