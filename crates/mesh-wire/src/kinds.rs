@@ -15,7 +15,7 @@ mod volume;
 
 use std::fmt;
 
-pub use container::{ContainerSpec, Lifecycle, Mount, Port, Protocol, Ready};
+pub use container::{ContainerSpec, Health, HttpProbe, Lifecycle, Mount, Port, Protocol, Ready, Tmpfs};
 pub use database::DatabaseSpec;
 pub use directory::DirectorySpec;
 pub use file::{Content, FileSpec, InvalidContent};

@@ -12,7 +12,7 @@ use crate::{
     failure::Failure,
     machine::{
         Machine,
-        engine::{Container as Found, Draft, Ended, EngineStep, State},
+        engine::{Container as Found, Draft, Ended, EngineStep, State, Watch},
     },
     step::Step,
 };
@@ -33,6 +33,8 @@ pub struct ContainerObserved {
     pub ended: Option<Ended>,
     /// Whether it ended soon after each of its last starts, and is to be left alone for now.
     pub held: bool,
+    /// What it answered last, where its answers stay bad while it runs.
+    pub unwell: Option<Failure>,
     /// Whether the engine has the image; looked at only where the container has to be made.
     pub image: Option<bool>,
 }
@@ -64,8 +66,13 @@ impl Kind for Container {
         let exited = same && found.as_ref().is_some_and(|found| found.state == State::Exited);
         let ended = if exited { engine.ended(&spec.name).await? } else { None };
         let held = exited && engine.wait_before_start(&spec.name).is_some();
+        let watch =
+            spec.ready.clone().zip(spec.health.clone()).map(|(ready, health)| Watch { ready, health });
+        let runs = same && found.as_ref().is_some_and(|found| found.state == State::Running);
+        engine.watch(&spec.name, watch.as_ref().filter(|_| runs));
+        let unwell = if runs { engine.unwell(&spec.name) } else { None };
         let image = if same { None } else { Some(engine.has_image(&spec.image).await?) };
-        Ok(ContainerObserved { found, ended, held, image })
+        Ok(ContainerObserved { found, ended, held, unwell, image })
     }
 
     fn before(_: &ContainerSpec, _: &ContainerObserved, _: Option<&()>) {}
@@ -106,6 +113,7 @@ impl Kind for Container {
                 return Ok(Vec::new());
             }
             if observed.held {
+                let ended = ended.in_words(spec.private_log);
                 return Err(Failure::new(format!(
                     "{ended}; as it ended soon after each of its last starts, it is started again later"
                 )));
@@ -114,7 +122,10 @@ impl Kind for Container {
         Ok(match (&found.state, once) {
             // It failed, or was cut off: once more, from the beginning.
             (State::Exited, true) => replace(spec, observed, found, "it did not succeed", false),
-            (State::Running, false) if done => Vec::new(),
+            (State::Running, false) if done => match &observed.unwell {
+                Some(answer) => restart(spec, answer),
+                None => Vec::new(),
+            },
             (State::Running, _) => await_it(spec),
             _ => start(spec),
         })
@@ -174,20 +185,32 @@ fn take_away(spec: &ContainerSpec, found: &Found, why: &str, restarts: bool) -> 
     }
 }
 
+/// It runs, and does not do what it is there for.
+fn restart(spec: &ContainerSpec, answer: &Failure) -> Vec<Step> {
+    let answer = if spec.private_log { "its answers stay bad".to_owned() } else { answer.to_string() };
+    let stop = Step::Engine(EngineStep::StopContainer {
+        container: spec.name.clone(),
+        grace_s: spec.stop_grace_s,
+        why: format!("to restart it, because it is not well: {answer}"),
+        restarts: false,
+    });
+    [stop].into_iter().chain(start(spec)).collect()
+}
+
 fn start(spec: &ContainerSpec) -> Vec<Step> {
     let start = Step::Engine(EngineStep::StartContainer(spec.name.clone()));
     [start].into_iter().chain(await_it(spec)).collect()
 }
 
 fn await_it(spec: &ContainerSpec) -> Vec<Step> {
-    let container = spec.name.clone();
+    let (container, private_log) = (spec.name.clone(), spec.private_log);
     let step = match (spec.lifecycle, &spec.ready) {
         (Lifecycle::Once, ready) => {
             let within_s = ready.as_ref().map_or(END_WITHIN_S, |ready| ready.within_s);
-            EngineStep::AwaitEnd { container, within_s }
+            EngineStep::AwaitEnd { container, within_s, private_log }
         }
         (Lifecycle::Service, Some(ready)) => {
-            EngineStep::AwaitReady { container, command: ready.command.clone(), within_s: ready.within_s }
+            EngineStep::AwaitReady { container, ready: ready.clone(), private_log }
         }
         (Lifecycle::Service, None) => return Vec::new(),
     };

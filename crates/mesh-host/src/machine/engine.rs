@@ -10,15 +10,18 @@ mod backoff;
 mod contract;
 mod draft;
 pub mod fake;
+mod health;
 pub mod images;
 pub mod socket;
 mod step;
+mod wait;
 
 use std::{collections::BTreeMap, rc::Rc, time::Duration};
 
 use async_trait::async_trait;
 pub use draft::{Draft, labels};
 use mesh_ids::ImageRef;
+use mesh_wire::kinds::{Health, Ready};
 pub use step::{EngineStep, Execution};
 
 use super::files::Content;
@@ -64,6 +67,22 @@ pub trait Engine {
     /// How much longer a container that ended is to be left alone, because it ended soon after each of its last starts.
     /// [`Engine::changed`] wakes when that is over.
     fn wait_before_start(&self, name: &str) -> Option<Duration>;
+
+    /// How long ago this program started a container last; none where it did not.
+    fn since_start(&self, name: &str) -> Option<Duration>;
+
+    /// Asks a container that runs whether it is ready. The failure is its answer, for a person.
+    async fn ask(&self, name: &str, ready: &Ready, within: Duration) -> Result<(), Failure>;
+
+    /// Has a container asked from now on for as long as it runs; none: it is not asked any more. [`Engine::changed`] asks,
+    /// and wakes when its answers stay bad.
+    fn watch(&self, name: &str, watch: Option<&Watch>);
+
+    /// Its last answer, where so many in a row were bad that it is to be restarted.
+    fn unwell(&self, name: &str) -> Option<Failure>;
+
+    /// The last lines a container wrote: few and short. None where they cannot be read.
+    async fn last_lines(&self, name: &str) -> Vec<String>;
 
     /// Stops a container by its signal, after `grace` by force; one that does not run is stopped.
     async fn stop_container(&self, name: &str, grace: Duration) -> Result<(), Failure>;
@@ -144,6 +163,15 @@ pub struct Network {
     pub labels: BTreeMap<String, String>,
 }
 
+/// What a container that runs is asked, and how often.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Watch {
+    /// What.
+    pub ready: Ready,
+    /// How often, and how many bad answers are too many.
+    pub health: Health,
+}
+
 /// How a container ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ended {
@@ -155,16 +183,19 @@ pub struct Ended {
     pub last_lines: Vec<String>,
 }
 
-impl std::fmt::Display for Ended {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "it ended with {}", self.code)?;
+impl Ended {
+    /// For a person. What it wrote is not among the words where its log is private.
+    pub fn in_words(&self, private_log: bool) -> String {
+        let mut words = format!("it ended with {}", self.code);
         if self.out_of_memory {
-            f.write_str(" because it was out of memory")?;
+            words.push_str(" because it was out of memory");
         }
         match self.last_lines.as_slice() {
-            [] => f.write_str(" and wrote nothing"),
-            lines => write!(f, "; its last lines: {}", lines.join(" | ")),
+            [] => words.push_str(" and wrote nothing"),
+            _ if private_log => words.push_str("; its log is private: the engine shows it on the machine"),
+            lines => words.extend(["; its last lines: ", &lines.join(" | ")]),
         }
+        words
     }
 }
 
@@ -246,6 +277,24 @@ impl Engine for NoEngine {
 
     fn wait_before_start(&self, _: &str) -> Option<Duration> {
         None
+    }
+
+    fn since_start(&self, _: &str) -> Option<Duration> {
+        None
+    }
+
+    async fn ask(&self, _: &str, _: &Ready, _: Duration) -> Result<(), Failure> {
+        Self::refuse()
+    }
+
+    fn watch(&self, _: &str, _: Option<&Watch>) {}
+
+    fn unwell(&self, _: &str) -> Option<Failure> {
+        None
+    }
+
+    async fn last_lines(&self, _: &str) -> Vec<String> {
+        Vec::new()
     }
 
     async fn stop_container(&self, _: &str, _: Duration) -> Result<(), Failure> {

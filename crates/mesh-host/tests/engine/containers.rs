@@ -28,7 +28,7 @@ fn id(podman: &Podman, name: &str) -> String {
 
 fn ready(spec: ContainerSpec) -> ContainerSpec {
     let command = ["test", "-e", "/run/up"].map(str::to_owned).to_vec();
-    ContainerSpec { ready: Some(Ready { command, within_s: 30 }), ..spec }
+    ContainerSpec { ready: Some(Ready::by_command(command, 30)), ..spec }
 }
 
 #[tokio::test]
@@ -174,6 +174,14 @@ async fn what_never_becomes_ready_fails_with_the_reason() {
     spec.ready.as_mut().unwrap().within_s = 1;
     let failure = round::<Container>(&machine, &spec, &memory(None)).await.unwrap_err().to_string();
     assert!(failure.contains("was not ready within 1 s"), "{failure}");
+    assert!(
+        failure.contains("asked last: it ended with 1") && failure.ends_with("its last lines: starting"),
+        "{failure}"
+    );
+    // It had its time: asked once more, and told at once.
+    spec.ready.as_mut().unwrap().within_s = 1;
+    let again = timeout(Duration::from_secs(20), round::<Container>(&machine, &spec, &memory(None))).await;
+    assert!(again.unwrap().unwrap_err().to_string().contains("was not ready within 1 s"));
     let spec = ready(podman.spec("web", "echo no such table; exit 5"));
     let failure = round::<Container>(&machine, &spec, &memory(None)).await.unwrap_err().to_string();
     assert!(failure.contains("ended with 5") && failure.contains("no such table"), "{failure}");

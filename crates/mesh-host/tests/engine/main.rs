@@ -8,4 +8,6 @@
 mod bundle;
 mod containers;
 mod database;
+mod limits;
 mod podman;
+mod probes;

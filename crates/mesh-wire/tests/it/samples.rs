@@ -8,8 +8,8 @@ use mesh_wire::{
     Alive, Boot, Declaration, Disk, Drift, Enrol, EnrolAnswer, EnrolOutcome, EnrolRefusal, EnrolReply,
     EnrolRequest, FORMAT, Facts, JoinToken, Report, Resource, Signed, Spec,
     kinds::{
-        ContainerSpec, Content, DatabaseSpec, DirectorySpec, FileSpec, Lifecycle, Mode, Mount, NetworkSpec,
-        PackageSpec, Port, Protocol, Ready, UnitSpec, VhostSpec, VolumeSpec,
+        ContainerSpec, Content, DatabaseSpec, DirectorySpec, FileSpec, Health, HttpProbe, Lifecycle, Mode,
+        Mount, NetworkSpec, PackageSpec, Port, Protocol, Ready, Tmpfs, UnitSpec, VhostSpec, VolumeSpec,
     },
 };
 
@@ -96,10 +96,18 @@ pub(crate) fn resources() -> Vec<Resource> {
     ]
 }
 
+/// As short as it can be written.
+fn bare_container() -> ContainerSpec {
+    let image = format!("mesh/hello@sha256:{}", "ab".repeat(32));
+    let mut spec: ContainerSpec =
+        serde_json::from_value(serde_json::json!({ "name": "web", "image": image })).unwrap();
+    spec.stop_grace_s = 30;
+    spec.memory_bytes = Some(64 << 20);
+    spec
+}
+
 fn container() -> ContainerSpec {
     ContainerSpec {
-        name: "web".into(),
-        image: format!("mesh/hello@sha256:{}", "ab".repeat(32)).parse().unwrap(),
         lifecycle: Lifecycle::Once,
         command: vec!["serve".into(), "--all".into()],
         environment: BTreeMap::from([("LANG".into(), "C.UTF-8".into())]),
@@ -112,11 +120,40 @@ fn container() -> ContainerSpec {
         }],
         networks: vec!["inner".into()],
         user: Some("65534:65534".into()),
-        stop_grace_s: 30,
-        memory_bytes: Some(64 << 20),
-        ready: Some(Ready { command: vec!["/ready".into()], within_s: 20 }),
+        ready: Some(Ready::by_command(vec!["/ready".into()], 20)),
         restart_on: vec!["file:/etc/hello/motd".parse().unwrap()],
+        ..bare_container()
     }
+}
+
+/// What a container may be given beyond what [`container`] has. Its members are newer: a file of their own.
+pub(crate) fn guarded_container() -> Resource {
+    let mut spec = ContainerSpec { name: "guarded".into(), lifecycle: Lifecycle::Service, ..container() };
+    spec.entrypoint = vec!["/bin/serve".into()];
+    spec.working_directory = Some("/srv".into());
+    spec.read_only_root = true;
+    spec.tmpfs = vec![
+        Tmpfs { target: "/tmp".into(), size_bytes: Some(1 << 20) },
+        Tmpfs { target: "/run".into(), size_bytes: None },
+    ];
+    spec.cap_add = vec!["NET_BIND_SERVICE".into()];
+    spec.cap_drop = vec!["ALL".into()];
+    spec.extra_hosts = BTreeMap::from([("printer".into(), "192.0.2.7".parse().unwrap())]);
+    spec.labels = BTreeMap::from([("org.example.team".into(), "web".into())]);
+    spec.stop_signal = Some("SIGINT".into());
+    spec.cpu_millicores = Some(1500);
+    spec.pids = Some(100);
+    spec.shm_bytes = Some(32 << 20);
+    spec.ready = Some(Ready {
+        command: Vec::new(),
+        http: Some(HttpProbe { port: 8080, path: "/ready?all".into() }),
+        tcp: None,
+        within_s: 20,
+        timeout_s: Some(2),
+    });
+    spec.health = Some(Health { interval_s: 10, failures: 5 });
+    spec.private_log = true;
+    resource("container:guarded", &[], spec)
 }
 
 pub(crate) fn declaration() -> Declaration {

@@ -61,6 +61,81 @@ async fn a_service_with_its_network_its_volume_and_what_it_reads() {
     assert_eq!(engine().volumes(), ["data"], "data outlives everything");
 }
 
+/// A service that is asked while it runs.
+fn asked(environment: &str) -> &'static str {
+    leaked(format!(
+        r#"[{{"id": "c", "kind": "container", "spec": {{"name": "web", "image": "mesh/web@{IMAGE}",
+             "environment": {{"LANG": "{environment}"}},
+             "ready": {{"http": {{"port": 80}}, "within_s": 5}}, "health": {{"interval_s": 1, "failures": 2}}}}}}]"#
+    ))
+}
+
+#[tokio::test]
+async fn a_service_that_does_not_answer_any_more() {
+    let case = Case {
+        name: "unwell",
+        machine: bench,
+        first: asked("C"),
+        second: asked("C.UTF-8"),
+        drift: |_| {
+            engine().unwell.borrow_mut().insert("web".to_owned(), "it answers 503".to_owned());
+        },
+    };
+    holds(&case).await;
+}
+
+#[tokio::test]
+async fn a_service_is_asked_for_as_long_as_it_runs_and_is_declared_so() {
+    let (bench, folder) = (bench(), crate::contract::folder());
+    crate::contract::converge(&bench, folder.path(), asked("C"), "asked").await;
+    let watched = engine().watched.borrow().clone();
+    assert_eq!(watched["web"].health.failures, 2);
+    engine().unwell.borrow_mut().insert("web".to_owned(), "it answers 503".to_owned());
+    let plan = crate::contract::host(&bench, folder.path()).await.plan().await;
+    let steps: Vec<String> =
+        plan.planned[0].steps.as_ref().expect("steps").iter().map(ToString::to_string).collect();
+    assert_eq!(
+        steps,
+        [
+            "stop the container web to restart it, because it is not well: it answers 503",
+            "start the container web",
+            "wait until the container web is ready (GET :80/, 5 s)"
+        ]
+    );
+    let unasked = asked("C").replace(r#", "health": {"interval_s": 1, "failures": 2}"#, "");
+    crate::contract::converge(&bench, folder.path(), &unasked, "not asked").await;
+    assert!(engine().watched.borrow().is_empty());
+}
+
+#[tokio::test]
+async fn what_is_not_ready_in_time_fails_with_its_last_answer_and_its_last_lines() {
+    let (bench, folder) = (bench(), crate::contract::folder());
+    engine().unready.borrow_mut().push(format!("mesh/web@{IMAGE}").parse().expect("an image"));
+    let soon = asked("C").replace(r#""within_s": 5"#, r#""within_s": 0"#);
+    let outcome = crate::contract::carry(&bench, folder.path(), &soon).await;
+    let failed: Vec<String> = outcome.failed.values().map(ToString::to_string).collect();
+    assert_eq!(
+        failed,
+        [
+            "wait until the container web is ready (GET :80/, 0 s): it was not ready within 0 s; asked last: it answers \
+          503; its last lines: web says something"
+        ]
+    );
+    // It runs on: a person may look at it, and it may become ready yet.
+    engine().unready.borrow_mut().clear();
+    crate::contract::converge(&bench, folder.path(), &soon, "ready at last").await;
+    assert_eq!(engine().made.borrow()["web"], (1, 1));
+    // What is private is said by nobody.
+    engine().unready.borrow_mut().push(format!("mesh/web@{IMAGE}").parse().expect("an image"));
+    let private = soon.replace(r#""name": "web""#, r#""name": "wob", "private_log": true"#);
+    let outcome = crate::contract::carry(&bench, folder.path(), &private).await;
+    let failed: Vec<String> = outcome.failed.values().map(ToString::to_string).collect();
+    assert!(
+        failed[0].ends_with("; its log is private: `logs wob` of the engine shows it on the machine"),
+        "{failed:?}"
+    );
+}
+
 #[tokio::test]
 async fn a_service_whose_file_changes() {
     let case = Case {

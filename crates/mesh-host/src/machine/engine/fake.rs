@@ -5,8 +5,9 @@ use std::{cell::RefCell, collections::BTreeMap, fmt, rc::Rc, time::Duration};
 
 use async_trait::async_trait;
 use mesh_ids::ImageRef;
+use mesh_wire::kinds::Ready;
 
-use super::{Container, Contents, Draft, Ended, Engine, Executed, Execution, Network, State};
+use super::{Container, Contents, Draft, Ended, Engine, Executed, Execution, Network, State, Watch};
 use crate::{
     failure::Failure,
     machine::{fake::Faults, files::Content},
@@ -26,6 +27,12 @@ pub struct FakeEngine {
     pub available: RefCell<Vec<ImageRef>>,
     /// What is run in containers; where nothing is given everything succeeds silently.
     pub program: RefCell<Option<Program>>,
+    /// The images whose containers never become ready.
+    pub unready: RefCell<Vec<ImageRef>>,
+    /// The containers whose answers became bad while they ran, and the last answer. A stop ends that.
+    pub unwell: RefCell<BTreeMap<String, String>>,
+    /// What is asked of containers while they run.
+    pub watched: RefCell<BTreeMap<String, Watch>>,
     /// With what containers end that run to their end.
     pub ends_with: RefCell<BTreeMap<String, i64>>,
     /// How often each container was made, and how often started.
@@ -55,6 +62,9 @@ impl FakeEngine {
             images: RefCell::default(),
             available: RefCell::default(),
             program: RefCell::default(),
+            unready: RefCell::default(),
+            unwell: RefCell::default(),
+            watched: RefCell::default(),
             ends_with: RefCell::default(),
             made: RefCell::default(),
         })
@@ -66,7 +76,7 @@ impl FakeEngine {
         let containers = self.containers.borrow();
         let containers: BTreeMap<_, _> =
             containers.iter().map(|(name, it)| (name, (&it.draft.labels, &it.state))).collect();
-        format!("{containers:#?}\n{:#?}", self.networks.borrow())
+        format!("{containers:#?}\n{:#?}\n{:?}", self.networks.borrow(), self.unwell.borrow())
     }
 
     /// The volumes.
@@ -91,7 +101,7 @@ impl FakeEngine {
         Container {
             state: found.state.clone(),
             labels: found.draft.labels.clone(),
-            networks: found.draft.networks.clone(),
+            networks: found.draft.spec.networks.clone(),
         }
     }
 
@@ -148,8 +158,8 @@ impl Engine for FakeEngine {
 
     async fn create_container(&self, draft: &Draft) -> Result<(), Failure> {
         self.faults.operation("make a container", || {
-            if !self.images.borrow().contains(&draft.image) {
-                return Err(Failure::new(format!("there is no image {}", draft.image)));
+            if !self.images.borrow().contains(&draft.spec.image) {
+                return Err(Failure::new(format!("there is no image {}", draft.spec.image)));
             }
             if self.containers.borrow().contains_key(&draft.name) {
                 return Err(Failure::new(format!("there is a container {}", draft.name)));
@@ -179,8 +189,43 @@ impl Engine for FakeEngine {
         None
     }
 
+    fn since_start(&self, _: &str) -> Option<Duration> {
+        None
+    }
+
+    async fn ask(&self, name: &str, ready: &Ready, _: Duration) -> Result<(), Failure> {
+        self.faults.operation("ask a container", || {
+            let words: Vec<&str> = ready.command.iter().map(String::as_str).collect();
+            self.run(&Execution::new(name, "ask whether it is ready", &words))?.succeeded()?;
+            let containers = self.containers.borrow();
+            match containers.get(name) {
+                Some(found) if self.unready.borrow().contains(&found.draft.spec.image) => {
+                    Err(Failure::new("it answers 503"))
+                }
+                _ => Ok(()),
+            }
+        })
+    }
+
+    fn watch(&self, name: &str, watch: Option<&Watch>) {
+        let mut watched = self.watched.borrow_mut();
+        match watch {
+            Some(watch) => watched.insert(name.to_owned(), watch.clone()),
+            None => watched.remove(name),
+        };
+    }
+
+    fn unwell(&self, name: &str) -> Option<Failure> {
+        self.unwell.borrow().get(name).map(|answer| Failure::new(answer.clone()))
+    }
+
+    async fn last_lines(&self, name: &str) -> Vec<String> {
+        vec![format!("{name} says something")]
+    }
+
     async fn stop_container(&self, name: &str, _: Duration) -> Result<(), Failure> {
         self.faults.operation("stop a container", || {
+            self.unwell.borrow_mut().remove(name);
             if let Some(container) = self.containers.borrow_mut().get_mut(name)
                 && container.state == State::Running
             {
@@ -227,7 +272,8 @@ impl Engine for FakeEngine {
 
     async fn remove_network(&self, name: &str) -> Result<(), Failure> {
         self.faults.operation("remove a network", || {
-            let in_it = |found: &FakeContainer| found.draft.networks.iter().any(|network| network == name);
+            let in_it =
+                |found: &FakeContainer| found.draft.spec.networks.iter().any(|network| network == name);
             if self.containers.borrow().values().any(in_it) {
                 return Err(Failure::new("the network is being used"));
             }

@@ -3,16 +3,16 @@
 use std::{collections::BTreeMap, fmt, time::Duration};
 
 use mesh_ids::ImageRef;
-use tokio::time::{Instant, sleep, timeout_at};
+use mesh_wire::kinds::Ready;
 
-use super::{Draft, Engine, LABEL_KIND, LABEL_ORIGIN, LABEL_RESOURCE, Network, State};
+use super::{
+    Draft, Engine, LABEL_KIND, LABEL_ORIGIN, LABEL_RESOURCE, Network, State,
+    wait::{self, NotReady},
+};
 use crate::{
     failure::Failure,
     machine::{Machine, files::Content},
 };
-
-/// How often a container that is waited for is asked. Asking costs the engine about 0.2 s of work by itself.
-const ASK_EVERY: Duration = Duration::from_millis(150);
 
 /// One act on the engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,14 +23,14 @@ pub enum EngineStep {
     CreateContainer(Box<Draft>),
     /// Start a container.
     StartContainer(String),
-    /// Wait until a command in a container succeeds.
+    /// Wait until a container is ready.
     AwaitReady {
         /// The container.
         container: String,
-        /// The command.
-        command: Vec<String>,
-        /// For how long at most, in seconds.
-        within_s: u32,
+        /// How it is known, and by when.
+        ready: Ready,
+        /// Whether what it writes is not to be told.
+        private_log: bool,
     },
     /// Wait until a container ends, which it has to do with 0.
     AwaitEnd {
@@ -38,6 +38,8 @@ pub enum EngineStep {
         container: String,
         /// For how long at most, in seconds.
         within_s: u32,
+        /// Whether what it writes is not to be told.
+        private_log: bool,
     },
     /// Stop a container.
     StopContainer {
@@ -128,11 +130,11 @@ impl fmt::Display for EngineStep {
             Self::FetchImage(image) => write!(f, "get the image {image}"),
             Self::CreateContainer(draft) => write!(f, "make the container {draft}"),
             Self::StartContainer(name) => write!(f, "start the container {name}"),
-            Self::AwaitReady { container, command, within_s } => {
-                let program = command.first().map_or("", String::as_str);
-                write!(f, "wait until the container {container} is ready ({program}, {within_s} s)")
+            Self::AwaitReady { container, ready, .. } => {
+                let (question, within_s) = (ready.question(), ready.within_s);
+                write!(f, "wait until the container {container} is ready ({question}, {within_s} s)")
             }
-            Self::AwaitEnd { container, within_s } => {
+            Self::AwaitEnd { container, within_s, .. } => {
                 write!(f, "wait until the container {container} has ended ({within_s} s)")
             }
             Self::StopContainer { container, why, .. } if why.is_empty() => {
@@ -159,12 +161,13 @@ impl EngineStep {
             Self::FetchImage(image) => engine.fetch_image(image).await,
             Self::CreateContainer(draft) => create(engine, draft).await,
             Self::StartContainer(name) => engine.start_container(name).await,
-            Self::AwaitReady { container, command, within_s } => {
-                let words: Vec<&str> = command.iter().map(String::as_str).collect();
-                let ask = Execution::new(container, "ask whether it is ready", &words);
-                await_ready(engine, &Execution { within_s: *within_s, ..ask }).await
+            Self::AwaitReady { container, ready, private_log } => {
+                let waited = wait::ready(engine, container, ready, *private_log).await;
+                waited.map_err(NotReady::into_failure)
             }
-            Self::AwaitEnd { container, within_s } => await_end(engine, container, *within_s).await,
+            Self::AwaitEnd { container, within_s, private_log } => {
+                wait::end(engine, container, *within_s, *private_log).await
+            }
             Self::StopContainer { container, grace_s, .. } => {
                 engine.stop_container(container, Duration::from_secs((*grace_s).into())).await
             }
@@ -198,7 +201,7 @@ impl EngineStep {
 /// An engine makes a volume that is missing by itself, and data would go where nobody looks for it.
 async fn create(engine: &dyn Engine, draft: &Draft) -> Result<(), Failure> {
     let contents = engine.look().await?;
-    for mount in draft.mounts.iter().filter(|mount| !mount.source.starts_with('/')) {
+    for mount in draft.spec.mounts.iter().filter(|mount| !mount.source.starts_with('/')) {
         match contents.volumes.get(&mount.source) {
             None => {
                 return Err(Failure::new(format!(
@@ -212,52 +215,12 @@ async fn create(engine: &dyn Engine, draft: &Draft) -> Result<(), Failure> {
             Some(_) => {}
         }
     }
-    if let Some(network) = draft.networks.iter().find(|name| !contents.networks.contains_key(*name)) {
+    if let Some(network) = draft.spec.networks.iter().find(|name| !contents.networks.contains_key(*name)) {
         return Err(Failure::new(format!(
             "there is no network {network}: declare network:{network} and name it in `after`"
         )));
     }
     engine.create_container(draft).await
-}
-
-async fn await_ready(engine: &dyn Engine, ask: &Execution) -> Result<(), Failure> {
-    let deadline = Instant::now() + Duration::from_secs(ask.within_s.into());
-    let mut last = Failure::new("it did not answer");
-    let asked = timeout_at(deadline, async {
-        loop {
-            if let Some(ended) = engine.ended(&ask.container).await? {
-                return Err(Failure::new(ended.to_string()));
-            }
-            match engine.execute(ask).await.and_then(super::Executed::succeeded) {
-                Ok(_) => return Ok(()),
-                Err(failure) => last = failure,
-            }
-            sleep(ASK_EVERY).await;
-        }
-    })
-    .await;
-    asked.unwrap_or_else(|_| {
-        Err(last.during(format!("it was not ready within {} s; asked last", ask.within_s)))
-    })
-}
-
-async fn await_end(engine: &dyn Engine, container: &str, within_s: u32) -> Result<(), Failure> {
-    let deadline = Instant::now() + Duration::from_secs(within_s.into());
-    let ended = timeout_at(deadline, async {
-        loop {
-            if let Some(ended) = engine.ended(container).await? {
-                return Ok(ended);
-            }
-            sleep(ASK_EVERY).await;
-        }
-    })
-    .await;
-    match ended {
-        Ok(Ok(ended)) if ended.code == 0 => Ok(()),
-        Ok(Ok(ended)) => Err(Failure::new(ended.to_string())),
-        Ok(Err(failure)) => Err(failure),
-        Err(_) => Err(Failure::new(format!("it still runs after {within_s} s"))),
-    }
 }
 
 impl State {

@@ -41,6 +41,20 @@ pub(super) struct ListedNetworks {
 #[serde(rename_all = "PascalCase")]
 pub(super) struct Inspected {
     pub(super) state: InspectedState,
+    #[serde(default)]
+    pub(super) network_settings: InspectedNetworks,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct InspectedNetworks {
+    pub(super) networks: Option<BTreeMap<String, InspectedNetwork>>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct InspectedNetwork {
+    #[serde(rename = "IPAddress")]
+    pub(super) ip_address: Option<String>,
 }
 
 #[derive(Deserialize)]
