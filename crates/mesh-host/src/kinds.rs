@@ -69,6 +69,8 @@ pub struct Memory<K: Kind + ?Sized> {
     /// Which of the resources in `restart_on` changed since this one was last started. Never empty after a restart was
     /// planned and not completed.
     pub changed: Vec<ResourceId>,
+    /// Which state of the resources in `restart_on` it reads if it is started now. Equal texts, equal states.
+    pub reads: String,
 }
 
 /// Something of the machine that only one resource may have.

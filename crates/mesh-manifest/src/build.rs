@@ -249,6 +249,7 @@ fn container(
         ready: entry.ready.clone(),
         health: entry.health.clone(),
         private_log: entry.private_log,
+        replace: entry.replace.unwrap_or_default(),
         restart_on: Vec::new(),
     })
 }

@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeMap, net::IpAddr};
 
-use mesh_wire::kinds::{Health, Lifecycle, Mode, Mount, Port, Ready, Tmpfs};
+use mesh_wire::kinds::{Health, Lifecycle, Mode, Mount, Port, Ready, Replace, Tmpfs};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -198,6 +198,10 @@ entry! {
         /// Whether what it writes is for its machine alone. Where it is not, the last lines are quoted when it fails.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         private_log: bool,
+        /// How it gives its place to another one when it is declared otherwise: `stop-first`, also where not given, or
+        /// `start-first`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        replace: Option<Replace>,
         /// It is replaced when one of these entries changed, as `KIND:NAME`. They are also waited for.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         restart_on: Vec<String>,

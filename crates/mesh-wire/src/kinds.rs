@@ -15,7 +15,9 @@ mod volume;
 
 use std::fmt;
 
-pub use container::{ContainerSpec, Health, HttpProbe, Lifecycle, Mount, Port, Protocol, Ready, Tmpfs};
+pub use container::{
+    ContainerSpec, Health, HttpProbe, Lifecycle, Mount, Port, Protocol, Ready, Replace, Tmpfs,
+};
 pub use database::DatabaseSpec;
 pub use directory::DirectorySpec;
 pub use file::{Content, FileSpec, InvalidContent};

@@ -12,6 +12,7 @@ mod draft;
 pub mod fake;
 mod health;
 pub mod images;
+pub mod replace;
 pub mod socket;
 mod step;
 mod wait;
@@ -22,6 +23,7 @@ use async_trait::async_trait;
 pub use draft::{Draft, labels};
 use mesh_ids::ImageRef;
 use mesh_wire::kinds::{Health, Ready};
+pub use replace::Back;
 pub use step::{EngineStep, Execution};
 
 use super::files::Content;
@@ -33,6 +35,8 @@ pub const LABEL_SPEC: &str = "mesh.spec";
 pub const LABEL_ORIGIN: &str = "mesh.origin";
 /// The label that names the resource a thing was made for. For people; the ledger decides.
 pub const LABEL_RESOURCE: &str = "mesh.resource";
+/// The label that says in which state a container found what it reads. Not of its fingerprint.
+pub const LABEL_READS: &str = "mesh.reads";
 /// The label that says of what kind of resource a thing is.
 pub const LABEL_KIND: &str = "mesh.kind";
 
@@ -90,6 +94,9 @@ pub trait Engine {
     /// Removes a container, running or not; one that is not there is removed. Its named volumes stay.
     async fn remove_container(&self, name: &str) -> Result<(), Failure>;
 
+    /// Gives a container another name, which has to be free. It runs on.
+    async fn rename_container(&self, name: &str, to: &str) -> Result<(), Failure>;
+
     /// How a container ended; none where it runs, or was not started yet. One that is not there is a failure.
     async fn ended(&self, name: &str) -> Result<Option<Ended>, Failure>;
 
@@ -130,12 +137,19 @@ pub struct Container {
     pub labels: BTreeMap<String, String>,
     /// The networks it is in.
     pub networks: Vec<String>,
+    /// When it was made, in seconds since 1970-01-01 UTC.
+    pub created: i64,
 }
 
 impl Container {
     /// The fingerprint of what it was made from; none where no host made it.
     pub fn spec(&self) -> Option<&str> {
         self.labels.get(LABEL_SPEC).map(String::as_str)
+    }
+
+    /// In which state it found what it reads; empty where it reads nothing.
+    pub fn reads(&self) -> &str {
+        self.labels.get(LABEL_READS).map_or("", String::as_str)
     }
 }
 
@@ -302,6 +316,10 @@ impl Engine for NoEngine {
     }
 
     async fn remove_container(&self, _: &str) -> Result<(), Failure> {
+        Self::refuse()
+    }
+
+    async fn rename_container(&self, _: &str, _: &str) -> Result<(), Failure> {
         Self::refuse()
     }
 

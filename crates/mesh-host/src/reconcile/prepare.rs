@@ -32,7 +32,9 @@ impl Prepared {
     /// What was found other than it was left, for a person. Empty where nothing was: a restart because another resource
     /// changed is no drift.
     pub(super) fn drift(&self) -> Vec<String> {
-        if self.was_applied {
+        // Of a container that is replaced because of what it reads, every step is the restart.
+        let replaced = self.steps.iter().any(|step| matches!(step, Step::Engine(_)) && step.restarts());
+        if self.was_applied && !replaced {
             let counts = |step: &&Step| !step.restarts() && **step != Step::Unit(UnitStep::Reload);
             self.steps.iter().filter(counts).map(ToString::to_string).collect()
         } else {
@@ -88,10 +90,13 @@ pub(super) async fn prepare(
     if changed.is_empty() && entry.is_some_and(|entry| entry.restarting) {
         changed.push(resource.id.clone());
     }
+    // Numbers of changes, by id: there is no map of them that cannot be written.
+    let reads =
+        if seen.is_empty() { String::new() } else { serde_json::to_string(&seen).unwrap_or_default() };
     let was_applied = entry.is_some_and(|entry| entry.complete && entry.resource.spec == resource.spec);
     let before = entry.map(|entry| &entry.before);
     let (mut steps, before) = for_kind!(&resource.spec, |K, spec| {
-        prepare_kind::<K>(scope.machine, spec, before, was_applied, changed).await
+        prepare_kind::<K>(scope.machine, spec, before, was_applied, (changed, reads)).await
     })?;
     scope.spare_wanted(&mut steps);
     for step in &mut steps {
@@ -107,13 +112,13 @@ async fn prepare_kind<K: Kind>(
     spec: &K::Spec,
     before: Option<&serde_json::Value>,
     was_applied: bool,
-    changed: Vec<ResourceId>,
+    (changed, reads): (Vec<ResourceId>, String),
 ) -> Result<(Vec<Step>, serde_json::Value), Failure> {
     let observed = K::observe(machine, spec).await?;
     let earlier: Option<K::Before> =
         before.cloned().map(serde_json::from_value).transpose().during("read what stood there before")?;
     let before = K::before(spec, &observed, earlier.as_ref());
-    let memory = kinds::Memory::<K> { before, applied: was_applied.then(|| spec.clone()), changed };
+    let memory = kinds::Memory::<K> { before, applied: was_applied.then(|| spec.clone()), changed, reads };
     let steps = K::plan(spec, &observed, &memory)?;
     Ok((steps, serde_json::to_value(&memory.before).during("keep what stood there before")?))
 }

@@ -8,7 +8,7 @@ use mesh_wire::{Drift, Resource, Spec};
 use super::{
     Declared, Desired, NotYet, Outcome, Patience, Progress,
     claims::{Claimant, clashes},
-    order::{order, waits_for},
+    order::{order, restart_on, waits_for},
     prepare::{Prepared, Scope, is_same_thing, prepare, prepare_removal},
 };
 use crate::{
@@ -519,7 +519,15 @@ impl<'a> Round<'a> {
     async fn left_to_do(&self, todo: &Todo<'_>) -> Result<Vec<Step>, Failure> {
         let mut memory = Memory::default();
         if let Some(entry) = self.ledger.memory().entries.get(&todo.key()).cloned() {
-            let seen = BTreeMap::new();
+            // Seen as they are: so is what it reads, and none of it changed.
+            let mut seen = BTreeMap::new();
+            for id in restart_on(todo.resource) {
+                let key = (todo.origin, id.clone());
+                if let Some(read) = self.ledger.memory().entries.get(&key) {
+                    seen.insert(id.clone(), read.changed);
+                    memory.entries.insert(key, read.clone());
+                }
+            }
             memory.entries.insert(todo.key(), Entry { complete: true, restarting: false, seen, ..entry });
         }
         let prepared = prepare(self.scope, &memory, todo.origin, todo.resource, &BTreeSet::new()).await?;

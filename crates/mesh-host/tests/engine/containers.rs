@@ -75,8 +75,11 @@ async fn a_container_is_made_repaired_replaced_and_removed() {
     changed.environment.insert("COLOUR".to_owned(), "red".to_owned());
     let replaced = round::<Container>(&machine, &changed, &memory(None)).await.unwrap();
     assert_eq!(
-        replaced[..2],
-        ["stop the container web to replace it, because its declaration changed", "remove the container web"]
+        replaced[1..3],
+        [
+            "stop the container web to replace it, because its declaration changed",
+            "put the new container web in its place; the old one is kept until that is ready"
+        ]
     );
     let environment = Execution::new("web", "look", &["printenv", "COLOUR"]);
     let said = machine.engine.execute(&environment).await.unwrap().succeeded().unwrap();
@@ -99,7 +102,7 @@ async fn a_changed_file_replaces_the_container_that_reads_it() {
     let mut applied = memory::<Container>(Some(&spec));
     applied.changed.push("file:web.conf".parse().unwrap());
     let steps = round(&machine, &spec, &applied).await.unwrap();
-    assert_eq!(steps[0], "stop the container web to replace it, because file:web.conf changed");
+    assert_eq!(steps[1], "stop the container web to replace it, because file:web.conf changed");
     assert_eq!(state(&machine, "web").await, Some(State::Running));
 }
 
@@ -138,6 +141,7 @@ async fn a_container_runs_to_its_end_once() {
         source: count.display().to_string(),
         target: "/data".to_owned(),
         read_only: false,
+        shared: false,
     });
     let runs = || std::fs::read_to_string(count.join("runs")).unwrap().lines().count();
 
@@ -195,7 +199,12 @@ async fn a_missing_volume_or_network_is_named() {
     spec.networks.push("lan".to_owned());
     let failure = round::<Container>(&machine, &spec, &memory(None)).await.unwrap_err().to_string();
     assert!(failure.contains("declare network:lan"), "{failure}");
-    spec.mounts.push(Mount { source: "data".to_owned(), target: "/data".to_owned(), read_only: false });
+    spec.mounts.push(Mount {
+        source: "data".to_owned(),
+        target: "/data".to_owned(),
+        read_only: false,
+        shared: false,
+    });
     let failure = round::<Container>(&machine, &spec, &memory(None)).await.unwrap_err().to_string();
     assert!(failure.contains("declare volume:data"), "{failure}");
     assert_eq!(podman.podman(&["volume", "ls", "-q"]), "", "the engine made no volume by itself");
@@ -217,7 +226,12 @@ async fn networks_connect_and_volumes_keep() {
 
     let mut spec = podman.spec("web", &format!("cat /etc/hosts > /data/hosts; {SLEEP}"));
     spec.networks = vec!["lan".to_owned(), "other".to_owned()];
-    spec.mounts.push(Mount { source: "data".to_owned(), target: "/data".to_owned(), read_only: false });
+    spec.mounts.push(Mount {
+        source: "data".to_owned(),
+        target: "/data".to_owned(),
+        read_only: false,
+        shared: false,
+    });
     let spec = ready(spec);
     round::<Container>(&machine, &spec, &memory(None)).await.unwrap();
     assert_eq!(planned(&machine, &spec, &memory::<Container>(Some(&spec))).await, Ok(Vec::new()));
@@ -231,7 +245,7 @@ async fn networks_connect_and_volumes_keep() {
     // Taken out of one of its networks, the container is not as declared any more.
     podman.podman(&["network", "disconnect", "other", "web"]);
     let steps = round(&machine, &spec, &memory::<Container>(Some(&spec))).await.unwrap();
-    assert!(steps[0].starts_with("stop the container web"), "{steps:?}");
+    assert!(steps[1].starts_with("stop the container web"), "{steps:?}");
 
     remove::<Container>(&machine, &spec).await;
     assert!(remove::<Volume>(&machine, &data).await.is_empty());

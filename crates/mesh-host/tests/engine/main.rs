@@ -11,3 +11,4 @@ mod database;
 mod limits;
 mod podman;
 mod probes;
+mod replacement;

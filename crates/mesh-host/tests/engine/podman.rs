@@ -83,7 +83,12 @@ impl Podman {
             "name": name, "image": self.image(), "command": ["sh", "-c", script], "stop_grace_s": 1,
         });
         let mut spec: ContainerSpec = serde_json::from_value(json).unwrap();
-        spec.mounts.push(Mount { source: "/usr".to_owned(), target: "/usr".to_owned(), read_only: true });
+        spec.mounts.push(Mount {
+            source: "/usr".to_owned(),
+            target: "/usr".to_owned(),
+            read_only: true,
+            shared: false,
+        });
         spec
     }
 
@@ -197,7 +202,7 @@ pub(crate) fn image_ref(name: &str, digest: &Digest) -> ImageRef {
 
 /// What the ledger would say of a resource.
 pub(crate) fn memory<K: Kind<Before = ()>>(applied: Option<&K::Spec>) -> Memory<K> {
-    Memory { before: (), applied: applied.cloned(), changed: Vec::new() }
+    Memory { before: (), applied: applied.cloned(), changed: Vec::new(), reads: String::new() }
 }
 
 /// What is planned now, as a person reads it.

@@ -94,6 +94,9 @@ pub struct ContainerSpec {
     /// Whether what it writes is for this machine alone. Where it is not, the last lines are quoted when it fails.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub private_log: bool,
+    /// How it gives its place to another one when it is declared otherwise.
+    #[serde(default, skip_serializing_if = "Replace::is_stop_first")]
+    pub replace: Replace,
     /// It is replaced when one of these resources changed, by id. They are also waited for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub restart_on: Vec<ResourceId>,
@@ -111,6 +114,23 @@ pub enum Lifecycle {
     Once,
 }
 
+/// In which order one container replaces another. Either way the old one is kept until the new one is ready.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Replace {
+    /// The old one is stopped, then the new one is started.
+    #[default]
+    StopFirst,
+    /// The new one is started and ready, then the old one is stopped. For containers of which two can run at a time.
+    StartFirst,
+}
+
+impl Replace {
+    fn is_stop_first(&self) -> bool {
+        *self == Self::StopFirst
+    }
+}
+
 /// Something of the machine inside the container.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -122,6 +142,9 @@ pub struct Mount {
     /// Whether the container may only read it.
     #[serde(default)]
     pub read_only: bool,
+    /// Whether two containers may write to it at a time.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub shared: bool,
 }
 
 /// A folder of the container that is in memory.
@@ -171,6 +194,12 @@ impl ContainerSpec {
 
     pub(super) fn check(&self) -> Result<(), String> {
         check_name("container", &self.name)?;
+        if let Some(end) = HOSTS_ENDINGS.iter().find(|end| self.name.ends_with(*end)) {
+            return Err(format!(
+                "the name {:?} ends in {end}, as only names that the host gives do",
+                self.name
+            ));
+        }
         if let Some(directory) = self.working_directory.as_ref().filter(|directory| *directory != "/") {
             check_path(directory)?;
         }
@@ -187,7 +216,40 @@ impl ContainerSpec {
         self.check_limits()?;
         self.check_rights()?;
         self.check_names()?;
-        self.check_ready()
+        self.check_ready()?;
+        self.check_replace()
+    }
+
+    /// Two of them have to be able to run at a time.
+    fn check_replace(&self) -> Result<(), String> {
+        if self.replace == Replace::StopFirst {
+            return Ok(());
+        }
+        if self.lifecycle == Lifecycle::Once {
+            return Err(
+                "replace: start-first is for what is kept running, and the lifecycle is once".to_owned()
+            );
+        }
+        if self.ready.is_none() {
+            return Err(
+                "replace: start-first needs `ready`: the old one is stopped once the new one is".to_owned()
+            );
+        }
+        if let Some(port) = self.ports.first() {
+            return Err(format!(
+                "replace: start-first cannot be, as only one container at a time can bind the port {} of the machine: \
+                 use stop-first",
+                port.host
+            ));
+        }
+        match self.mounts.iter().find(|mount| !mount.read_only && !mount.shared) {
+            Some(mount) => Err(format!(
+                "replace: start-first cannot be, as two containers would write to {} at a time: mount it read-only, say \
+                 shared = true where it is made for that, or use stop-first",
+                mount.source
+            )),
+            None => Ok(()),
+        }
     }
 
     fn check_ready(&self) -> Result<(), String> {
@@ -294,6 +356,8 @@ impl ContainerSpec {
     }
 }
 
+/// How the host calls what stands beside a container while it is replaced.
+const HOSTS_ENDINGS: [&str; 3] = [".mesh-next", ".mesh-old", ".mesh-failed"];
 /// The kernel gives out a processor by periods of 100 ms, of which it takes 1 ms at least.
 const LEAST_CPU_MILLICORES: u64 = 10;
 

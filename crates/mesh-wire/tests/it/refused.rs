@@ -214,6 +214,17 @@ fn what_no_engine_could_do_for_a_container_is_refused_in_words() {
             json!({"health": {}, "lifecycle": "once", "ready": {"tcp": 80, "within_s": 5}}),
             "the lifecycle is once",
         ),
+        (json!({"name": "web.mesh-old"}), "ends in .mesh-old"),
+        (json!({"replace": "start-first"}), "start-first needs `ready`"),
+        (json!({"replace": "start-first", "lifecycle": "once"}), "the lifecycle is once"),
+        (
+            json!({"replace": "start-first", "ready": {"tcp": 80, "within_s": 5}, "ports": [{"host": 80, "container": 80}]}),
+            "only one container at a time can bind the port 80",
+        ),
+        (
+            json!({"replace": "start-first", "ready": {"tcp": 80, "within_s": 5}, "mounts": [{"source": "d", "target": "/d"}]}),
+            "two containers would write to d at a time",
+        ),
         (json!({"working_directory": "srv"}), "is not absolute"),
     ];
     for (said, expected) in cases {
@@ -222,4 +233,7 @@ fn what_no_engine_could_do_for_a_container_is_refused_in_words() {
     }
     let good = json!({"cap_drop": ["ALL"], "stop_signal": "SIGRTMIN+3", "cpu_millicores": 10, "working_directory": "/"});
     container(&good).unwrap();
+    let beside = json!({"replace": "start-first", "ready": {"tcp": 80, "within_s": 5}, "mounts": [
+        {"source": "d", "target": "/d", "shared": true}, {"source": "/e", "target": "/e", "read_only": true}]});
+    container(&beside).unwrap();
 }

@@ -9,7 +9,8 @@ use mesh_wire::{
     EnrolRequest, FORMAT, Facts, JoinToken, Report, Resource, Signed, Spec,
     kinds::{
         ContainerSpec, Content, DatabaseSpec, DirectorySpec, FileSpec, Health, HttpProbe, Lifecycle, Mode,
-        Mount, NetworkSpec, PackageSpec, Port, Protocol, Ready, Tmpfs, UnitSpec, VhostSpec, VolumeSpec,
+        Mount, NetworkSpec, PackageSpec, Port, Protocol, Ready, Replace, Tmpfs, UnitSpec, VhostSpec,
+        VolumeSpec,
     },
 };
 
@@ -111,7 +112,7 @@ fn container() -> ContainerSpec {
         lifecycle: Lifecycle::Once,
         command: vec!["serve".into(), "--all".into()],
         environment: BTreeMap::from([("LANG".into(), "C.UTF-8".into())]),
-        mounts: vec![Mount { source: "data".into(), target: "/data".into(), read_only: true }],
+        mounts: vec![Mount { source: "data".into(), target: "/data".into(), read_only: true, shared: false }],
         ports: vec![Port {
             host: 8080,
             container: 80,
@@ -153,6 +154,14 @@ pub(crate) fn guarded_container() -> Resource {
     });
     spec.health = Some(Health { interval_s: 10, failures: 5 });
     spec.private_log = true;
+    spec.ports.clear();
+    spec.mounts.push(Mount {
+        source: "/srv/queue".into(),
+        target: "/queue".into(),
+        read_only: false,
+        shared: true,
+    });
+    spec.replace = Replace::StartFirst;
     resource("container:guarded", &[], spec)
 }
 

@@ -1,5 +1,7 @@
 //! The contract of every kind, on an engine in memory. The same kinds on a real Podman: `tests/engine`.
 
+mod replacement;
+
 use std::{cell::RefCell, rc::Rc};
 
 use super::{EngineStep, Executed, Execution, fake::FakeEngine};

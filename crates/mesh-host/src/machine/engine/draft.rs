@@ -2,10 +2,10 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use mesh_wire::kinds::ContainerSpec;
+use mesh_wire::kinds::{ContainerSpec, Replace};
 use sha2::{Digest as _, Sha256};
 
-use super::{LABEL_KIND, LABEL_SPEC};
+use super::{LABEL_KIND, LABEL_READS, LABEL_SPEC};
 
 /// A container as it is to be made.
 #[derive(Clone, PartialEq, Eq)]
@@ -26,6 +26,15 @@ impl Draft {
         Self { name: spec.name.clone(), spec: spec.clone(), labels }
     }
 
+    /// The same, that finds what it reads in this state.
+    #[must_use]
+    pub fn reading(mut self, state: &str) -> Self {
+        if !state.is_empty() {
+            self.labels.insert(LABEL_READS.to_owned(), state.to_owned());
+        }
+        self
+    }
+
     /// What of a declared container decides whether one that exists is the same: everything that is given to the engine
     /// when it is made. How it is waited for and how long it may take to stop can change without replacing it.
     pub fn fingerprint(spec: &ContainerSpec) -> String {
@@ -33,6 +42,7 @@ impl Draft {
             ready: None,
             health: None,
             private_log: false,
+            replace: Replace::default(),
             stop_grace_s: 0,
             restart_on: Vec::new(),
             ..spec.clone()

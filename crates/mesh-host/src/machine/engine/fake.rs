@@ -1,13 +1,21 @@
 //! An engine in memory, for tests. As strict as a real one where the host could go wrong: a container needs its image, a
 //! start its container, a name is taken once, a network with containers in it stays. Never used by a program.
 
-use std::{cell::RefCell, collections::BTreeMap, fmt, rc::Rc, time::Duration};
+use std::{
+    cell::{Cell, RefCell},
+    collections::BTreeMap,
+    fmt,
+    rc::Rc,
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use mesh_ids::ImageRef;
 use mesh_wire::kinds::Ready;
 
-use super::{Container, Contents, Draft, Ended, Engine, Executed, Execution, Network, State, Watch};
+use super::{
+    Container, Contents, Draft, Ended, Engine, Executed, Execution, LABEL_READS, Network, State, Watch,
+};
 use crate::{
     failure::Failure,
     machine::{fake::Faults, files::Content},
@@ -33,6 +41,10 @@ pub struct FakeEngine {
     pub unwell: RefCell<BTreeMap<String, String>>,
     /// What is asked of containers while they run.
     pub watched: RefCell<BTreeMap<String, Watch>>,
+    /// The clock, in seconds since 1970-01-01 UTC.
+    pub now: Cell<i64>,
+    /// The ports of the machine that something else has.
+    pub taken_ports: RefCell<Vec<u16>>,
     /// With what containers end that run to their end.
     pub ends_with: RefCell<BTreeMap<String, i64>>,
     /// How often each container was made, and how often started.
@@ -40,6 +52,7 @@ pub struct FakeEngine {
 }
 
 struct FakeContainer {
+    created: i64,
     draft: Draft,
     state: State,
     code: i64,
@@ -65,6 +78,8 @@ impl FakeEngine {
             unready: RefCell::default(),
             unwell: RefCell::default(),
             watched: RefCell::default(),
+            now: Cell::default(),
+            taken_ports: RefCell::default(),
             ends_with: RefCell::default(),
             made: RefCell::default(),
         })
@@ -74,9 +89,25 @@ impl FakeEngine {
     /// kept on purpose.
     pub fn picture(&self) -> String {
         let containers = self.containers.borrow();
-        let containers: BTreeMap<_, _> =
-            containers.iter().map(|(name, it)| (name, (&it.draft.labels, &it.state))).collect();
+        let containers: BTreeMap<_, _> = containers
+            .iter()
+            .map(|(name, it)| (name, (Self::lasting(&it.draft.labels), &it.state)))
+            .collect();
         format!("{containers:#?}\n{:#?}\n{:?}", self.networks.borrow(), self.unwell.borrow())
+    }
+
+    /// The labels without the one that counts changes: those of a host that was killed are others.
+    fn lasting(labels: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+        let mut labels = labels.clone();
+        labels.remove(LABEL_READS);
+        labels
+    }
+
+    /// The containers, each with its image and whether it runs.
+    pub fn running(&self) -> BTreeMap<String, (String, bool)> {
+        let containers = self.containers.borrow();
+        let seen = |it: &FakeContainer| (it.draft.spec.image.to_string(), it.state == State::Running);
+        containers.iter().map(|(name, it)| (name.clone(), seen(it))).collect()
     }
 
     /// The volumes.
@@ -102,6 +133,7 @@ impl FakeEngine {
             state: found.state.clone(),
             labels: found.draft.labels.clone(),
             networks: found.draft.spec.networks.clone(),
+            created: found.created,
         }
     }
 
@@ -165,7 +197,12 @@ impl Engine for FakeEngine {
                 return Err(Failure::new(format!("there is a container {}", draft.name)));
             }
             self.made.borrow_mut().entry(draft.name.clone()).or_default().0 += 1;
-            let made = FakeContainer { draft: draft.clone(), state: State::Created, code: 0 };
+            let made = FakeContainer {
+                draft: draft.clone(),
+                state: State::Created,
+                code: 0,
+                created: self.now.get(),
+            };
             self.containers.borrow_mut().insert(draft.name.clone(), made);
             Ok(())
         })
@@ -174,8 +211,18 @@ impl Engine for FakeEngine {
     async fn start_container(&self, name: &str) -> Result<(), Failure> {
         self.faults.operation("start a container", || {
             let mut containers = self.containers.borrow_mut();
+            let ports = |it: &FakeContainer| it.draft.spec.ports.iter().map(|p| p.host).collect::<Vec<_>>();
+            let others = containers.iter().filter(|(other, it)| *other != name && it.state == State::Running);
+            let mut bound: Vec<u16> = others.flat_map(|(_, it)| ports(it)).collect();
+            bound.extend(self.taken_ports.borrow().iter());
             let none = || Failure::new(format!("there is no container {name}"));
             let container = containers.get_mut(name).ok_or_else(none)?;
+            if container.state == State::Running {
+                return Ok(());
+            }
+            if let Some(port) = ports(container).iter().find(|port| bound.contains(port)) {
+                return Err(Failure::new(format!("the port {port} is in use")));
+            }
             self.made.borrow_mut().entry(name.to_owned()).or_default().1 += 1;
             match self.ends_with.borrow().get(name) {
                 Some(code) => (container.state, container.code) = (State::Exited, *code),
@@ -238,6 +285,20 @@ impl Engine for FakeEngine {
     async fn remove_container(&self, name: &str) -> Result<(), Failure> {
         self.faults.operation("remove a container", || {
             self.containers.borrow_mut().remove(name);
+            Ok(())
+        })
+    }
+
+    async fn rename_container(&self, name: &str, to: &str) -> Result<(), Failure> {
+        self.faults.operation("rename a container", || {
+            let mut containers = self.containers.borrow_mut();
+            if containers.contains_key(to) {
+                return Err(Failure::new(format!("there is a container {to}")));
+            }
+            let none = || Failure::new(format!("there is no container {name}"));
+            let mut container = containers.remove(name).ok_or_else(none)?;
+            to.clone_into(&mut container.draft.name);
+            containers.insert(to.to_owned(), container);
             Ok(())
         })
     }

@@ -24,7 +24,7 @@ use bollard::{
     query_parameters::{
         CreateContainerOptionsBuilder, CreateImageOptionsBuilder, ImportImageOptions, ListImagesOptions,
         ListNetworksOptions, ListVolumesOptions, LogsOptionsBuilder, RemoveContainerOptionsBuilder,
-        StartContainerOptions, StopContainerOptionsBuilder,
+        RenameContainerOptionsBuilder, StartContainerOptions, StopContainerOptionsBuilder,
     },
 };
 use futures_util::stream::poll_fn;
@@ -368,6 +368,17 @@ impl Engine for EngineSocket {
             docker.remove_container(name, Some(options)),
         )
         .await
+    }
+
+    async fn rename_container(&self, name: &str, to: &str) -> Result<(), Failure> {
+        let docker = self.acting(ANSWER_WITHIN).await?;
+        for name in [name, to] {
+            self.probed.borrow_mut().remove(name);
+            self.health.borrow_mut().forget(name);
+            self.backoff.borrow_mut().forget(name);
+        }
+        let options = RenameContainerOptionsBuilder::new().name(to).build();
+        answer("rename the container", ANSWER_WITHIN, docker.rename_container(name, options)).await
     }
 
     async fn ended(&self, name: &str) -> Result<Option<Ended>, Failure> {

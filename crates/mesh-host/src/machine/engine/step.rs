@@ -6,7 +6,7 @@ use mesh_ids::ImageRef;
 use mesh_wire::kinds::Ready;
 
 use super::{
-    Draft, Engine, LABEL_KIND, LABEL_ORIGIN, LABEL_RESOURCE, Network, State,
+    Back, Draft, Engine, LABEL_KIND, LABEL_ORIGIN, LABEL_RESOURCE, Network, State, replace,
     wait::{self, NotReady},
 };
 use crate::{
@@ -51,6 +51,22 @@ pub enum EngineStep {
         why: String,
         /// Whether that is because something it reads changed.
         restarts: bool,
+    },
+    /// Give the new container the name, and thereby the place, of the one it replaces.
+    PutInPlace(String),
+    /// Give the place back to the container that was to be replaced, and start it.
+    PutBack {
+        /// Which.
+        back: Back,
+        /// Whether that is because something it reads changed.
+        restarts: bool,
+    },
+    /// Take a step, and go back to the container that was there if it fails.
+    OrBack {
+        /// The step.
+        step: Box<EngineStep>,
+        /// The way back.
+        back: Back,
     },
     /// Remove a container.
     RemoveContainer(String),
@@ -141,6 +157,16 @@ impl fmt::Display for EngineStep {
                 write!(f, "stop the container {container}")
             }
             Self::StopContainer { container, why, .. } => write!(f, "stop the container {container} {why}"),
+            Self::PutInPlace(name) => {
+                write!(
+                    f,
+                    "put the new container {name} in its place; the old one is kept until that is ready"
+                )
+            }
+            Self::PutBack { back, .. } => {
+                write!(f, "put the container {} that was to be replaced back", back.container)
+            }
+            Self::OrBack { step, .. } => step.fmt(f),
             Self::RemoveContainer(name) => write!(f, "remove the container {name}"),
             Self::CreateNetwork(Network { name, subnet: None, .. }) => write!(f, "make the network {name}"),
             Self::CreateNetwork(Network { name, subnet: Some(subnet), .. }) => {
@@ -171,6 +197,9 @@ impl EngineStep {
             Self::StopContainer { container, grace_s, .. } => {
                 engine.stop_container(container, Duration::from_secs((*grace_s).into())).await
             }
+            Self::PutInPlace(container) => replace::put_in_place(engine, container).await,
+            Self::PutBack { back, .. } => replace::put_back(engine, back, false).await,
+            Self::OrBack { step, back } => replace::or_back(machine, step, back).await,
             Self::RemoveContainer(name) => engine.remove_container(name).await,
             Self::CreateNetwork(network) => engine.create_network(network).await,
             Self::RemoveNetwork(name) => engine.remove_network(name).await,
@@ -194,7 +223,11 @@ impl EngineStep {
 
     /// Whether it replaces a container because something it reads changed.
     pub fn restarts(&self) -> bool {
-        matches!(self, Self::StopContainer { restarts: true, .. })
+        match self {
+            Self::StopContainer { restarts, .. } | Self::PutBack { restarts, .. } => *restarts,
+            Self::OrBack { step, .. } => step.restarts(),
+            _ => false,
+        }
     }
 }
 

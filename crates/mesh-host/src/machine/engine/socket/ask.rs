@@ -26,6 +26,8 @@ pub(super) struct Listed {
     #[serde(default)]
     pub(super) state: String,
     pub(super) labels: Option<BTreeMap<String, String>>,
+    #[serde(default)]
+    pub(super) created: i64,
     pub(super) network_settings: Option<ListedNetworks>,
 }
 

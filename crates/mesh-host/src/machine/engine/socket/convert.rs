@@ -71,6 +71,7 @@ pub(super) fn container(found: Listed) -> Option<(String, Container)> {
         state: state(&found.state),
         labels: found.labels.unwrap_or_default(),
         networks: networks.into_keys().collect(),
+        created: found.created,
     };
     Some((name, container))
 }
