@@ -7,6 +7,7 @@ pub mod container;
 pub mod database;
 pub mod directory;
 pub mod file;
+pub mod image;
 pub mod network;
 pub mod package;
 pub mod unit;
@@ -118,6 +119,10 @@ macro_rules! for_kind {
             }
             ::mesh_wire::Spec::Container($inner) => {
                 type $kind = $crate::kinds::container::Container;
+                $body
+            }
+            ::mesh_wire::Spec::Image($inner) => {
+                type $kind = $crate::kinds::image::Image;
                 $body
             }
             ::mesh_wire::Spec::Volume($inner) => {

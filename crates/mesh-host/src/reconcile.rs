@@ -16,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-use mesh_ids::ResourceId;
+use mesh_ids::{ImageRef, ResourceId};
 use mesh_wire::{Resource, Spec, UnreadableResource};
 pub use patience::{NotYet, Patience};
 pub use plan::{Plan, Planned, plan};
@@ -42,6 +42,17 @@ pub struct Desired<'a> {
 }
 
 impl Desired<'_> {
+    /// Every image that some resource wants.
+    fn images(&self) -> BTreeSet<ImageRef> {
+        let declared = self.carried.iter().chain(self.assigned.unwrap_or_default()).flatten();
+        let image = |resource: &Resource| match &resource.spec {
+            Spec::Image(image) => Some(image.image.clone()),
+            Spec::Container(container) => Some(container.image.clone()),
+            _ => None,
+        };
+        declared.filter_map(image).collect()
+    }
+
     /// Every package that some resource wants.
     fn packages(&self) -> BTreeSet<String> {
         let declared = self.carried.iter().chain(self.assigned.unwrap_or_default()).flatten();

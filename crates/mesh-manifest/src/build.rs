@@ -10,8 +10,8 @@ use mesh_ids::{ImageRef, ResourceId};
 use mesh_wire::{
     Resource,
     kinds::{
-        ContainerSpec, Content, DirectorySpec, FileSpec, Kind, Lifecycle, Mode, NetworkSpec, PackageSpec,
-        Spec, UnitSpec, VolumeSpec,
+        ContainerSpec, Content, DirectorySpec, FileSpec, ImageSpec, Kind, Lifecycle, Mode, NetworkSpec,
+        PackageSpec, Spec, UnitSpec, VolumeSpec,
     },
 };
 
@@ -138,6 +138,13 @@ fn drafts(manifest: &Manifest, images: Images<'_>) -> Result<Vec<Draft>, Problem
             group: or_root(&entry.group),
         };
         push(Kind::File, index, &entry.path, &entry.after, &[], spec.into());
+    }
+    for (index, entry) in manifest.images.iter().enumerate() {
+        let image = images(&entry.image).map_err(|reason| {
+            Problem::new([Key::Name("image"), Key::Index(index), Key::Name("image")], reason)
+        })?;
+        let spec = ImageSpec { image: image.clone() };
+        push(Kind::Image, index, image.name(), &entry.after, &[], spec.into());
     }
     for (index, entry) in manifest.volumes.iter().enumerate() {
         let spec = VolumeSpec { name: engine_name(&manifest.name, &entry.name) };
@@ -304,6 +311,7 @@ fn implied(draft: &Draft, known: &BTreeMap<String, usize>, manifest: &Manifest) 
                     around(&mount.source);
                 }
             }
+            ids.push(format!("image:{}", container.image.name()));
             for mount in &container.mounts {
                 ids.push(format!("file:{}", mount.source));
                 ids.push(format!("directory:{}", mount.source));

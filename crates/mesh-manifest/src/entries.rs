@@ -101,6 +101,14 @@ entry! {
 }
 
 entry! {
+    /// An image that the engine has before anything needs it. Its id is `image:` and its name, without the digest.
+    ImageEntry {
+        /// One the mesh carries (`mesh/hello`), or any by content (`NAME@sha256:DIGEST`).
+        image: String,
+    }
+}
+
+entry! {
     /// A named volume. Its data stays when the module is removed. Its id is `volume:NAME`.
     VolumeEntry {
         /// Its name within the module.

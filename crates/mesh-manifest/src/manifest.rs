@@ -9,7 +9,8 @@ use sha2::{Digest as _, Sha256};
 use crate::{
     build,
     entries::{
-        ContainerEntry, DirectoryEntry, FileEntry, NetworkEntry, PackageEntry, UnitEntry, VolumeEntry,
+        ContainerEntry, DirectoryEntry, FileEntry, ImageEntry, NetworkEntry, PackageEntry, UnitEntry,
+        VolumeEntry,
     },
     place::{Key, Problem},
     placement::Placement,
@@ -43,6 +44,9 @@ pub struct Manifest {
     /// Files.
     #[serde(default, rename = "file", skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<FileEntry>,
+    /// Images that are fetched before anything needs them.
+    #[serde(default, rename = "image", skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<ImageEntry>,
     /// Named volumes.
     #[serde(default, rename = "volume", skip_serializing_if = "Vec::is_empty")]
     pub volumes: Vec<VolumeEntry>,
@@ -86,7 +90,7 @@ impl Manifest {
             return Err(Problem::new(
                 [],
                 "the module has no resource: expected at least one [[directory]], [[file]], [[package]], [[unit]], \
-                 [[volume]], [[network]] or [[container]]",
+                 [[image]], [[volume]], [[network]] or [[container]]",
             ));
         }
         if self.count() > MAX_RESOURCES {
@@ -119,6 +123,7 @@ impl Manifest {
         self.directories.len()
             + self.packages.len()
             + self.files.len()
+            + self.images.len()
             + self.volumes.len()
             + self.networks.len()
             + self.units.len()

@@ -6,6 +6,7 @@ mod container;
 mod database;
 mod directory;
 mod file;
+mod image;
 mod mode;
 mod network;
 mod package;
@@ -21,6 +22,7 @@ pub use container::{
 pub use database::DatabaseSpec;
 pub use directory::DirectorySpec;
 pub use file::{Content, FileSpec, InvalidContent};
+pub use image::ImageSpec;
 pub use mode::{InvalidMode, Mode};
 pub use network::NetworkSpec;
 pub use package::PackageSpec;
@@ -105,6 +107,7 @@ kinds! {
     Package "package" PackageSpec: "Packages of the machine's package manager.",
     Unit "unit" UnitSpec: "A systemd unit.",
     Container "container" ContainerSpec: "A container of the machine's engine.",
+    Image "image" ImageSpec: "An image of the machine's engine.",
     Volume "volume" VolumeSpec: "A named volume of the machine's engine.",
     Network "network" NetworkSpec: "A network of the machine's engine.",
     Database "database" DatabaseSpec: "A database and its owner in a PostgreSQL container of this machine. Carried only.",

@@ -62,6 +62,9 @@ pub trait Engine {
     /// Gets this image: from the bundle, otherwise from the registry in its name.
     async fn fetch_image(&self, image: &ImageRef) -> Result<(), Failure>;
 
+    /// Removes an image; one that is not there, or that anything was made from, stays as it is.
+    async fn remove_image(&self, image: &ImageRef) -> Result<(), Failure>;
+
     /// Makes a container, without starting it. Its image has to be there.
     async fn create_container(&self, draft: &Draft) -> Result<(), Failure>;
 
@@ -278,6 +281,10 @@ impl Engine for NoEngine {
     }
 
     async fn fetch_image(&self, _: &ImageRef) -> Result<(), Failure> {
+        Self::refuse()
+    }
+
+    async fn remove_image(&self, _: &ImageRef) -> Result<(), Failure> {
         Self::refuse()
     }
 

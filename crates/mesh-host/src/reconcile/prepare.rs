@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mesh_ids::ResourceId;
+use mesh_ids::{ImageRef, ResourceId};
 use mesh_wire::{Resource, Spec};
 
 use super::order::restart_on;
@@ -11,7 +11,7 @@ use crate::{
     for_kind,
     kinds::{self, Kind},
     ledger::{self, Entry, Origin},
-    machine::{Machine, packages::PackageStep, units::UnitStep},
+    machine::{Machine, engine::EngineStep, packages::PackageStep, units::UnitStep},
     step::Step,
 };
 
@@ -49,6 +49,8 @@ pub(super) struct Scope<'a> {
     pub(super) machine: &'a Machine,
     /// Packages that some resource wants: none of them is removed because another one no longer does.
     pub(super) wanted_packages: &'a BTreeSet<String>,
+    /// The same of images.
+    pub(super) wanted_images: &'a BTreeSet<ImageRef>,
 }
 
 impl Scope<'_> {
@@ -58,6 +60,10 @@ impl Scope<'_> {
                 names.retain(|name| !self.wanted_packages.contains(name));
             }
         }
+        steps.retain(|step| match step {
+            Step::Engine(EngineStep::RemoveImage(image)) => !self.wanted_images.contains(image),
+            _ => true,
+        });
         steps
             .retain(|step| !matches!(step, Step::Package(PackageStep::Remove { names }) if names.is_empty()));
     }

@@ -126,7 +126,8 @@ pub async fn round(
     machine.units.new_round();
     machine.engine.new_round();
     let wanted_packages = desired.packages();
-    let scope = Scope { machine, wanted_packages: &wanted_packages };
+    let wanted_images = desired.images();
+    let scope = Scope { machine, wanted_packages: &wanted_packages, wanted_images: &wanted_images };
     let mut round =
         Round { scope, ledger, desired, patience, progress, outcome: Outcome::default(), reload_due: false };
     round.remove_all().await?;

@@ -27,6 +27,7 @@ pub(crate) fn describe(spec: &Spec) -> Vec<String> {
                 .collect()
         }
         Spec::Container(container) => container_words(container),
+        Spec::Image(image) => vec![short(&image.image.to_string())],
         Spec::Volume(volume) => vec![volume.name.clone()],
         Spec::Network(network) => vec![network.name.clone()],
         Spec::Database(_) | Spec::Vhost(_) => Vec::new(),

@@ -8,9 +8,9 @@ use mesh_wire::{
     Alive, Boot, Declaration, Disk, Drift, Enrol, EnrolAnswer, EnrolOutcome, EnrolRefusal, EnrolReply,
     EnrolRequest, FORMAT, Facts, JoinToken, Report, Resource, Signed, Spec,
     kinds::{
-        ContainerSpec, Content, DatabaseSpec, DirectorySpec, FileSpec, Health, HttpProbe, Lifecycle, Mode,
-        Mount, NetworkSpec, PackageSpec, Port, Protocol, Ready, Replace, Tmpfs, UnitSpec, VhostSpec,
-        VolumeSpec,
+        ContainerSpec, Content, DatabaseSpec, DirectorySpec, FileSpec, Health, HttpProbe, ImageSpec,
+        Lifecycle, Mode, Mount, NetworkSpec, PackageSpec, Port, Protocol, Ready, Replace, Tmpfs, UnitSpec,
+        VhostSpec, VolumeSpec,
     },
 };
 
@@ -66,6 +66,11 @@ pub(crate) fn resources() -> Vec<Resource> {
                 active: Some(true),
                 restart_on: vec!["file:/etc/hello/motd".parse().unwrap()],
             },
+        ),
+        resource(
+            "image:mesh/hello",
+            &[],
+            ImageSpec { image: format!("mesh/hello@sha256:{}", "ab".repeat(32)).parse().unwrap() },
         ),
         resource("volume:data", &[], VolumeSpec { name: "data".into() }),
         resource(

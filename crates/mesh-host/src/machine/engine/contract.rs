@@ -151,6 +151,47 @@ async fn a_service_whose_file_changes() {
 }
 
 #[tokio::test]
+async fn an_image() {
+    fn image(digest: &str) -> &'static str {
+        leaked(format!(
+            r#"[{{"id": "i", "kind": "image", "spec": {{"image": "mesh/web@{digest}"}}}},
+            {{"id": "f", "kind": "file", "after": ["i"], "spec": {{"path": "/etc/after", "content": {{"text": "x"}}}}}}]"#
+        ))
+    }
+    let case = Case {
+        name: "image",
+        machine: bench,
+        first: image(IMAGE),
+        second: image(OTHER),
+        // Images are in no picture; the file is.
+        drift: |bench| {
+            engine().take_images();
+            bench.world.put("/etc/after", "by hand", 0o644);
+        },
+    };
+    holds(&case).await;
+    assert!(engine().images().is_empty(), "what was fetched goes");
+}
+
+#[tokio::test]
+async fn an_image_goes_only_where_the_host_fetched_it_and_nobody_wants_it() {
+    let (bench, folder) = (bench(), crate::contract::folder());
+    let image = |id: &str, digest: &str| {
+        format!(r#"{{"id": "{id}", "kind": "image", "spec": {{"image": "mesh/web@{digest}"}}}}"#)
+    };
+    let (fetched, found) = (format!("mesh/web@{IMAGE}"), format!("mesh/web@{OTHER}"));
+    engine().load(&found.parse().expect("an image"));
+    let all = format!("[{}, {}, {}]", image("a", IMAGE), image("b", IMAGE), image("c", OTHER));
+    crate::contract::converge(&bench, folder.path(), &all, "all").await;
+    assert_eq!(engine().images(), [found.clone(), fetched.clone()]);
+    crate::contract::converge(&bench, folder.path(), &format!("[{}]", image("b", IMAGE)), "one left").await;
+    assert_eq!(engine().images(), [found.clone(), fetched], "another one wants it");
+    // Who did not fetch it does not take it away.
+    crate::contract::converge(&bench, folder.path(), "[]", "none left").await;
+    assert_eq!(engine().images().first(), Some(&found), "it was there before");
+}
+
+#[tokio::test]
 async fn a_container_that_runs_to_its_end() {
     fn once(words: &str) -> &'static str {
         leaked(format!(

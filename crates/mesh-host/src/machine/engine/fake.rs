@@ -110,6 +110,21 @@ impl FakeEngine {
         containers.iter().map(|(name, it)| (name.clone(), seen(it))).collect()
     }
 
+    /// The images.
+    pub fn images(&self) -> Vec<String> {
+        self.images.borrow().iter().map(ToString::to_string).collect()
+    }
+
+    /// A person loads this image.
+    pub fn load(&self, image: &ImageRef) {
+        self.images.borrow_mut().push(image.clone());
+    }
+
+    /// A person removes every image.
+    pub fn take_images(&self) {
+        self.images.borrow_mut().clear();
+    }
+
     /// The volumes.
     pub fn volumes(&self) -> Vec<String> {
         self.volumes.borrow().keys().cloned().collect()
@@ -183,7 +198,18 @@ impl Engine for FakeEngine {
             if !available.is_empty() && !available.contains(image) {
                 return Err(Failure::new("it is nowhere"));
             }
-            self.images.borrow_mut().push(image.clone());
+            if !self.images.borrow().contains(image) {
+                self.images.borrow_mut().push(image.clone());
+            }
+            Ok(())
+        })
+    }
+
+    async fn remove_image(&self, image: &ImageRef) -> Result<(), Failure> {
+        self.faults.operation("remove an image", || {
+            if !self.containers.borrow().values().any(|it| it.draft.spec.image == *image) {
+                self.images.borrow_mut().retain(|known| known != image);
+            }
             Ok(())
         })
     }

@@ -21,16 +21,21 @@ use std::{
 use async_trait::async_trait;
 use bollard::{
     API_DEFAULT_VERSION, Docker,
+    errors::Error,
     query_parameters::{
         CreateContainerOptionsBuilder, CreateImageOptionsBuilder, ImportImageOptions, ListImagesOptions,
         ListNetworksOptions, ListVolumesOptions, LogsOptionsBuilder, RemoveContainerOptionsBuilder,
-        RenameContainerOptionsBuilder, StartContainerOptions, StopContainerOptionsBuilder,
+        RemoveImageOptions, RenameContainerOptionsBuilder, StartContainerOptions,
+        StopContainerOptionsBuilder,
     },
 };
 use futures_util::stream::poll_fn;
 use mesh_ids::ImageRef;
 use mesh_wire::kinds::Ready;
-use tokio::{sync::Notify, time::Instant};
+use tokio::{
+    sync::Notify,
+    time::{Instant, timeout},
+};
 
 use self::{
     convert::words,
@@ -279,6 +284,22 @@ impl Engine for EngineSocket {
         match self.image_id(image).await? {
             Some(_) => Ok(()),
             None => Err(Failure::new("the engine took it, but does not list it by its digest")),
+        }
+    }
+
+    async fn remove_image(&self, image: &ImageRef) -> Result<(), Failure> {
+        let Some(id) = self.image_id(image).await? else { return Ok(()) };
+        let docker = self.acting(ANSWER_WITHIN).await?;
+        // Without force: an image that something was made from, or that a person gave a name of his own, is refused.
+        let removed = docker.remove_image(&id, None::<RemoveImageOptions>, None);
+        match timeout(ANSWER_WITHIN, removed).await {
+            Ok(Err(Error::DockerResponseServerError { status_code: 409, message })) => {
+                tracing::info!(%image, why = message, "the image stays");
+                Ok(())
+            }
+            Ok(Err(Error::DockerResponseServerError { status_code: 404, .. }) | Ok(_)) => Ok(()),
+            Ok(Err(error)) => Err(words(error)),
+            Err(_) => Err(Failure::new(format!("the engine did not remove it within {ANSWER_WITHIN:?}"))),
         }
     }
 

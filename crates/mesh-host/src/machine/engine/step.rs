@@ -19,6 +19,8 @@ use crate::{
 pub enum EngineStep {
     /// Get an image.
     FetchImage(ImageRef),
+    /// Remove an image, unless something was made from it.
+    RemoveImage(ImageRef),
     /// Make a container.
     CreateContainer(Box<Draft>),
     /// Start a container.
@@ -144,6 +146,9 @@ impl fmt::Display for EngineStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::FetchImage(image) => write!(f, "get the image {image}"),
+            Self::RemoveImage(image) => {
+                write!(f, "remove the image {image}, unless something was made from it")
+            }
             Self::CreateContainer(draft) => write!(f, "make the container {draft}"),
             Self::StartContainer(name) => write!(f, "start the container {name}"),
             Self::AwaitReady { container, ready, .. } => {
@@ -185,6 +190,7 @@ impl EngineStep {
         let engine = machine.engine.as_ref();
         match self {
             Self::FetchImage(image) => engine.fetch_image(image).await,
+            Self::RemoveImage(image) => engine.remove_image(image).await,
             Self::CreateContainer(draft) => create(engine, draft).await,
             Self::StartContainer(name) => engine.start_container(name).await,
             Self::AwaitReady { container, ready, private_log } => {
