@@ -147,7 +147,7 @@ fn drafts(manifest: &Manifest, images: Images<'_>) -> Result<Vec<Draft>, Problem
         push(Kind::Image, index, image.name(), &entry.after, &[], spec.into());
     }
     for (index, entry) in manifest.volumes.iter().enumerate() {
-        let spec = VolumeSpec { name: engine_name(&manifest.name, &entry.name) };
+        let spec = VolumeSpec { name: engine_name(&manifest.name, &entry.name), released: entry.released };
         push(Kind::Volume, index, &entry.name, &entry.after, &[], spec.into());
     }
     for (index, entry) in manifest.networks.iter().enumerate() {

@@ -109,10 +109,13 @@ entry! {
 }
 
 entry! {
-    /// A named volume. Its data stays when the module is removed. Its id is `volume:NAME`.
+    /// A named volume. Its data stays when the module is removed, unless it was released before. Its id is `volume:NAME`.
     VolumeEntry {
         /// Its name within the module.
         name: String,
+        /// Whether a person gave its data up: then the volume goes when the module or this entry does.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        released: bool,
     }
 }
 

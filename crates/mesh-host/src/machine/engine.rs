@@ -1,6 +1,6 @@
 //! The container engine, by its API socket (Podman or Docker): what it has, and the acts on it.
 //!
-//! Never destroys data: there is no act that removes a volume. Never takes what the mesh did not make: a container, a
+//! Never destroys data that a person did not release. Never takes what the mesh did not make: a container, a
 //! network or a volume without the mesh's labels is somebody else's. [`socket`] is the real one, and the only place that
 //! names bollard; [`fake`] is one in memory.
 
@@ -118,6 +118,9 @@ pub trait Engine {
 
     /// Makes a volume.
     async fn create_volume(&self, name: &str, labels: &BTreeMap<String, String>) -> Result<(), Failure>;
+
+    /// Removes a volume and what is in it; one that is not there is removed, one that a container has is refused.
+    async fn remove_volume(&self, name: &str) -> Result<(), Failure>;
 }
 
 /// What an engine has.
@@ -351,6 +354,10 @@ impl Engine for NoEngine {
     }
 
     async fn create_volume(&self, _: &str, _: &BTreeMap<String, String>) -> Result<(), Failure> {
+        Self::refuse()
+    }
+
+    async fn remove_volume(&self, _: &str) -> Result<(), Failure> {
         Self::refuse()
     }
 }

@@ -116,7 +116,7 @@ mod tests {
         Resource {
             id: id.parse().expect("an id"),
             after: after.iter().map(|id| id.parse().expect("an id")).collect(),
-            spec: VolumeSpec { name: "x".to_owned() }.into(),
+            spec: VolumeSpec { name: "x".to_owned(), released: false }.into(),
         }
     }
 

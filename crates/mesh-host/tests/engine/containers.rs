@@ -119,7 +119,7 @@ async fn a_container_that_is_not_the_meshs_is_never_touched() {
     let failure = planned::<Container>(&machine, &spec, &memory(None)).await.unwrap_err().to_string();
     assert!(failure.contains("a container web that the mesh did not make"), "{failure}");
     assert!(remove::<Container>(&machine, &spec).await.is_empty());
-    let volume = VolumeSpec { name: "data".to_owned() };
+    let volume = VolumeSpec { name: "data".to_owned(), released: false };
     let failure = planned::<Volume>(&machine, &volume, &memory(None)).await.unwrap_err().to_string();
     assert!(failure.contains("a volume data that the mesh did not make"), "{failure}");
     let network = NetworkSpec { name: "lan".to_owned(), subnet: None };
@@ -216,7 +216,7 @@ async fn networks_connect_and_volumes_keep() {
     let machine = podman.machine();
     let lan = NetworkSpec { name: "lan".to_owned(), subnet: Some("10.213.77.0/24".to_owned()) };
     let other = NetworkSpec { name: "other".to_owned(), subnet: None };
-    let data = VolumeSpec { name: "data".to_owned() };
+    let data = VolumeSpec { name: "data".to_owned(), released: false };
     for network in [&lan, &other] {
         round::<Network>(&machine, network, &memory(None)).await.unwrap();
         assert_eq!(planned::<Network>(&machine, network, &memory(None)).await, Ok(Vec::new()));
@@ -248,7 +248,8 @@ async fn networks_connect_and_volumes_keep() {
     assert!(steps[1].starts_with("stop the container web"), "{steps:?}");
 
     remove::<Container>(&machine, &spec).await;
-    assert!(remove::<Volume>(&machine, &data).await.is_empty());
+    let kept = "keep the volume data and its data: it was not released";
+    assert_eq!(remove::<Volume>(&machine, &data).await, [kept]);
     assert_eq!(remove::<Network>(&machine, &lan).await, ["remove the network lan"]);
     assert!(remove::<Network>(&machine, &lan).await.is_empty());
     assert_eq!(podman.podman(&["volume", "ls", "-q"]), "data", "data stays");
@@ -257,6 +258,13 @@ async fn networks_connect_and_volumes_keep() {
         Ok(Vec::new()),
         "and is taken up again"
     );
+    let released = VolumeSpec { released: true, ..data };
+    assert_eq!(planned::<Volume>(&machine, &released, &memory(None)).await, Ok(Vec::new()));
+    assert_eq!(podman.podman(&["volume", "ls", "-q"]), "data", "released is not removed");
+    let gone = "remove the volume data and its data, which was released";
+    assert_eq!(remove::<Volume>(&machine, &released).await, [gone]);
+    assert_eq!(podman.podman(&["volume", "ls", "-q"]), "");
+    assert!(remove::<Volume>(&machine, &released).await.is_empty());
 }
 
 #[tokio::test]

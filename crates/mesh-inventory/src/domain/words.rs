@@ -28,7 +28,10 @@ pub(crate) fn describe(spec: &Spec) -> Vec<String> {
         }
         Spec::Container(container) => container_words(container),
         Spec::Image(image) => vec![short(&image.image.to_string())],
-        Spec::Volume(volume) => vec![volume.name.clone()],
+        Spec::Volume(volume) => {
+            let released = volume.released.then(|| "its data goes when it does".to_owned());
+            [volume.name.clone()].into_iter().chain(released).collect()
+        }
         Spec::Network(network) => vec![network.name.clone()],
         Spec::Database(_) | Spec::Vhost(_) => Vec::new(),
     }

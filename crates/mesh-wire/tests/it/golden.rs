@@ -17,6 +17,7 @@ fn written() -> BTreeMap<String, String> {
         ("signed.json", pretty(&samples::signed())),
         ("declaration.json", pretty(&serde_json::to_value(samples::declaration()).unwrap())),
         ("kind-container-guarded.json", pretty(&samples::guarded_container())),
+        ("kind-volume-released.json", pretty(&samples::released_volume())),
         // The very bytes that are signed, on one line.
         ("declaration.bytes", String::from_utf8(samples::declaration().to_bytes().unwrap()).unwrap()),
         ("alive.json", pretty(&samples::alive())),
@@ -82,7 +83,9 @@ fn the_committed_schemas_are_those_of_the_types() {
 
 #[test]
 fn what_is_written_is_read_as_it_was() {
-    for resource in samples::resources().into_iter().chain([samples::guarded_container()]) {
+    for resource in
+        samples::resources().into_iter().chain([samples::guarded_container(), samples::released_volume()])
+    {
         let json = serde_json::to_string(&resource).unwrap();
         assert_eq!(mesh_wire::Resource::read(&json, 0), Ok(resource));
     }

@@ -72,7 +72,7 @@ pub(crate) fn resources() -> Vec<Resource> {
             &[],
             ImageSpec { image: format!("mesh/hello@sha256:{}", "ab".repeat(32)).parse().unwrap() },
         ),
-        resource("volume:data", &[], VolumeSpec { name: "data".into() }),
+        resource("volume:data", &[], VolumeSpec { name: "data".into(), released: false }),
         resource(
             "network:inner",
             &[],
@@ -168,6 +168,11 @@ pub(crate) fn guarded_container() -> Resource {
     });
     spec.replace = Replace::StartFirst;
     resource("container:guarded", &[], spec)
+}
+
+/// A volume that a person gave up.
+pub(crate) fn released_volume() -> Resource {
+    resource("volume:scratch", &[], VolumeSpec { name: "scratch".into(), released: true })
 }
 
 pub(crate) fn declaration() -> Declaration {

@@ -192,6 +192,41 @@ async fn an_image_goes_only_where_the_host_fetched_it_and_nobody_wants_it() {
 }
 
 #[tokio::test]
+async fn a_volume_goes_only_where_its_data_was_released() {
+    let (bench, folder) = (bench(), crate::contract::folder());
+    let volume = |more: &str| {
+        format!(
+            r#"[{{"id": "v", "kind": "volume", "spec": {{"name": "data"{more}}}}},
+            {{"id": "c", "kind": "container", "after": ["v"], "spec": {{"name": "web", "image": "mesh/web@{IMAGE}",
+              "mounts": [{{"source": "data", "target": "/data"}}]}}}}]"#
+        )
+    };
+    crate::contract::converge(&bench, folder.path(), &volume(""), "kept").await;
+    let plan = crate::contract::host(&bench, folder.path()).await.plan_carried(&[]).await;
+    let steps: Vec<String> = plan
+        .planned
+        .iter()
+        .flat_map(|planned| planned.steps.as_ref().expect("steps"))
+        .map(ToString::to_string)
+        .collect();
+    assert_eq!(
+        steps,
+        [
+            "stop the container web",
+            "remove the container web",
+            "keep the volume data and its data: it was not released"
+        ],
+        "the plan says so"
+    );
+    crate::contract::converge(&bench, folder.path(), "[]", "removed").await;
+    assert_eq!(engine().volumes(), ["data"]);
+    crate::contract::converge(&bench, folder.path(), &volume(r#", "released": true"#), "released").await;
+    assert_eq!(engine().volumes(), ["data"], "released is not removed");
+    crate::contract::converge(&bench, folder.path(), "[]", "removed").await;
+    assert!(engine().volumes().is_empty());
+}
+
+#[tokio::test]
 async fn a_container_that_runs_to_its_end() {
     fn once(words: &str) -> &'static str {
         leaked(format!(

@@ -375,4 +375,15 @@ impl Engine for FakeEngine {
             Ok(())
         })
     }
+
+    async fn remove_volume(&self, name: &str) -> Result<(), Failure> {
+        self.faults.operation("remove a volume", || {
+            let has_it = |found: &FakeContainer| found.draft.spec.mounts.iter().any(|it| it.source == name);
+            if self.containers.borrow().values().any(has_it) {
+                return Err(Failure::new("the volume is being used"));
+            }
+            self.volumes.borrow_mut().remove(name);
+            Ok(())
+        })
+    }
 }

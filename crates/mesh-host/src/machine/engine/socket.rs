@@ -25,7 +25,7 @@ use bollard::{
     query_parameters::{
         CreateContainerOptionsBuilder, CreateImageOptionsBuilder, ImportImageOptions, ListImagesOptions,
         ListNetworksOptions, ListVolumesOptions, LogsOptionsBuilder, RemoveContainerOptionsBuilder,
-        RemoveImageOptions, RenameContainerOptionsBuilder, StartContainerOptions,
+        RemoveImageOptions, RemoveVolumeOptions, RenameContainerOptionsBuilder, StartContainerOptions,
         StopContainerOptionsBuilder,
     },
 };
@@ -445,5 +445,11 @@ impl Engine for EngineSocket {
         )
         .await
         .map(|_| ())
+    }
+
+    async fn remove_volume(&self, name: &str) -> Result<(), Failure> {
+        let docker = self.acting(ANSWER_WITHIN).await?;
+        let removed = docker.remove_volume(name, None::<RemoveVolumeOptions>);
+        deadline::gone_is_done("remove the volume", ANSWER_WITHIN, removed).await
     }
 }

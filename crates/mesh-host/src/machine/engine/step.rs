@@ -83,6 +83,10 @@ pub enum EngineStep {
         /// Its labels.
         labels: BTreeMap<String, String>,
     },
+    /// Leave a volume as it is, though it is no longer declared.
+    KeepVolume(String),
+    /// Remove a volume whose data a person released.
+    RemoveVolume(String),
     /// Run something in a container that changes what the container holds.
     Execute(Execution),
 }
@@ -179,6 +183,10 @@ impl fmt::Display for EngineStep {
             }
             Self::RemoveNetwork(name) => write!(f, "remove the network {name}"),
             Self::CreateVolume { name, .. } => write!(f, "make the volume {name}"),
+            Self::KeepVolume(name) => write!(f, "keep the volume {name} and its data: it was not released"),
+            Self::RemoveVolume(name) => {
+                write!(f, "remove the volume {name} and its data, which was released")
+            }
             Self::Execute(execution) => execution.fmt(f),
         }
     }
@@ -210,6 +218,8 @@ impl EngineStep {
             Self::CreateNetwork(network) => engine.create_network(network).await,
             Self::RemoveNetwork(name) => engine.remove_network(name).await,
             Self::CreateVolume { name, labels } => engine.create_volume(name, labels).await,
+            Self::KeepVolume(_) => Ok(()),
+            Self::RemoveVolume(name) => engine.remove_volume(name).await,
             Self::Execute(execution) => engine.execute(execution).await?.succeeded().map(|_| ()),
         }
     }
