@@ -151,8 +151,11 @@ fn drafts(manifest: &Manifest, images: Images<'_>) -> Result<Vec<Draft>, Problem
         push(Kind::Volume, index, &entry.name, &entry.after, &[], spec.into());
     }
     for (index, entry) in manifest.networks.iter().enumerate() {
-        let spec =
-            NetworkSpec { name: engine_name(&manifest.name, &entry.name), subnet: entry.subnet.clone() };
+        let spec = NetworkSpec {
+            name: engine_name(&manifest.name, &entry.name),
+            subnet: entry.subnet.clone(),
+            internal: entry.internal,
+        };
         push(Kind::Network, index, &entry.name, &entry.after, &[], spec.into());
     }
     for (index, entry) in manifest.units.iter().enumerate() {

@@ -127,6 +127,9 @@ entry! {
         /// Its addresses, e.g. `10.90.0.0/24`; chosen by the engine where not given.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         subnet: Option<String>,
+        /// Whether nothing in it reaches beyond the machine.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        internal: bool,
     }
 }
 

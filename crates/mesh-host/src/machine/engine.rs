@@ -179,6 +179,8 @@ pub struct Network {
     pub name: String,
     /// Its addresses; where none, the engine chose or chooses.
     pub subnet: Option<String>,
+    /// Whether nothing in it reaches beyond the machine.
+    pub internal: bool,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
 }

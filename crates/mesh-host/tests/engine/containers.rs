@@ -122,7 +122,7 @@ async fn a_container_that_is_not_the_meshs_is_never_touched() {
     let volume = VolumeSpec { name: "data".to_owned(), released: false };
     let failure = planned::<Volume>(&machine, &volume, &memory(None)).await.unwrap_err().to_string();
     assert!(failure.contains("a volume data that the mesh did not make"), "{failure}");
-    let network = NetworkSpec { name: "lan".to_owned(), subnet: None };
+    let network = NetworkSpec { name: "lan".to_owned(), subnet: None, internal: false };
     let failure = planned::<Network>(&machine, &network, &memory(None)).await.unwrap_err().to_string();
     assert!(failure.contains("a network lan that the mesh did not make"), "{failure}");
     assert!(remove::<Network>(&machine, &network).await.is_empty());
@@ -214,8 +214,9 @@ async fn a_missing_volume_or_network_is_named() {
 async fn networks_connect_and_volumes_keep() {
     let podman = Podman::start().await;
     let machine = podman.machine();
-    let lan = NetworkSpec { name: "lan".to_owned(), subnet: Some("10.213.77.0/24".to_owned()) };
-    let other = NetworkSpec { name: "other".to_owned(), subnet: None };
+    let lan =
+        NetworkSpec { name: "lan".to_owned(), subnet: Some("10.213.77.0/24".to_owned()), internal: false };
+    let other = NetworkSpec { name: "other".to_owned(), subnet: None, internal: false };
     let data = VolumeSpec { name: "data".to_owned(), released: false };
     for network in [&lan, &other] {
         round::<Network>(&machine, network, &memory(None)).await.unwrap();
@@ -239,6 +240,13 @@ async fn networks_connect_and_volumes_keep() {
     let hosts = machine.engine.execute(&hosts).await.unwrap().succeeded().unwrap();
     assert!(hosts.contains("10.213.77."), "{hosts}");
 
+    // A changed network with a container in it stays as it is, and names who is in it.
+    let changed = NetworkSpec { internal: true, ..lan.clone() };
+    let failure = planned::<Network>(&machine, &changed, &memory(None)).await.unwrap_err().to_string();
+    assert!(
+        failure.starts_with("it is not internal, and it cannot be changed while containers are in it: web;"),
+        "{failure}"
+    );
     // With a container in it a network stays, and says why.
     machine.engine.new_round();
     assert!(machine.engine.remove_network("lan").await.unwrap_err().to_string().contains("being used"));
@@ -250,6 +258,10 @@ async fn networks_connect_and_volumes_keep() {
     remove::<Container>(&machine, &spec).await;
     let kept = "keep the volume data and its data: it was not released";
     assert_eq!(remove::<Volume>(&machine, &data).await, [kept]);
+    let steps = round::<Network>(&machine, &changed, &memory(None)).await.unwrap();
+    assert_eq!(steps, ["remove the network lan", "make the network lan (10.213.77.0/24, internal)"]);
+    assert_eq!(planned::<Network>(&machine, &changed, &memory(None)).await, Ok(Vec::new()));
+    assert_eq!(podman.podman(&["network", "inspect", "--format", "{{.Internal}}", "lan"]), "true");
     assert_eq!(remove::<Network>(&machine, &lan).await, ["remove the network lan"]);
     assert!(remove::<Network>(&machine, &lan).await.is_empty());
     assert_eq!(podman.podman(&["volume", "ls", "-q"]), "data", "data stays");

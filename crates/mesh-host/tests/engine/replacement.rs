@@ -58,7 +58,7 @@ async fn converge(machine: &Machine, spec: &ContainerSpec) {
 async fn one_takes_the_place_of_another_and_is_found_by_its_name() {
     let podman = Podman::start().await;
     let machine = podman.machine();
-    let lan = NetworkSpec { name: "lan".to_owned(), subnet: None };
+    let lan = NetworkSpec { name: "lan".to_owned(), subnet: None, internal: false };
     round::<Network>(&machine, &lan, &memory(None)).await.unwrap();
     let on_lan = |colour| ContainerSpec { networks: vec!["lan".to_owned()], ..web(&podman, colour) };
     converge(&machine, &on_lan("red")).await;

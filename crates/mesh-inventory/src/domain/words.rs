@@ -32,7 +32,10 @@ pub(crate) fn describe(spec: &Spec) -> Vec<String> {
             let released = volume.released.then(|| "its data goes when it does".to_owned());
             [volume.name.clone()].into_iter().chain(released).collect()
         }
-        Spec::Network(network) => vec![network.name.clone()],
+        Spec::Network(network) => {
+            let internal = network.internal.then(|| "nothing in it reaches beyond the machine".to_owned());
+            [Some(network.name.clone()), network.subnet.clone(), internal].into_iter().flatten().collect()
+        }
         Spec::Database(_) | Spec::Vhost(_) => Vec::new(),
     }
 }

@@ -18,6 +18,7 @@ fn written() -> BTreeMap<String, String> {
         ("declaration.json", pretty(&serde_json::to_value(samples::declaration()).unwrap())),
         ("kind-container-guarded.json", pretty(&samples::guarded_container())),
         ("kind-volume-released.json", pretty(&samples::released_volume())),
+        ("kind-network-internal.json", pretty(&samples::internal_network())),
         // The very bytes that are signed, on one line.
         ("declaration.bytes", String::from_utf8(samples::declaration().to_bytes().unwrap()).unwrap()),
         ("alive.json", pretty(&samples::alive())),
@@ -83,9 +84,11 @@ fn the_committed_schemas_are_those_of_the_types() {
 
 #[test]
 fn what_is_written_is_read_as_it_was() {
-    for resource in
-        samples::resources().into_iter().chain([samples::guarded_container(), samples::released_volume()])
-    {
+    for resource in samples::resources().into_iter().chain([
+        samples::guarded_container(),
+        samples::released_volume(),
+        samples::internal_network(),
+    ]) {
         let json = serde_json::to_string(&resource).unwrap();
         assert_eq!(mesh_wire::Resource::read(&json, 0), Ok(resource));
     }

@@ -76,7 +76,7 @@ pub(crate) fn resources() -> Vec<Resource> {
         resource(
             "network:inner",
             &[],
-            NetworkSpec { name: "inner".into(), subnet: Some("10.90.0.0/24".into()) },
+            NetworkSpec { name: "inner".into(), subnet: Some("10.90.0.0/24".into()), internal: false },
         ),
         resource("container:web", &["volume:data", "network:inner"], container()),
         resource(
@@ -173,6 +173,12 @@ pub(crate) fn guarded_container() -> Resource {
 /// A volume that a person gave up.
 pub(crate) fn released_volume() -> Resource {
     resource("volume:scratch", &[], VolumeSpec { name: "scratch".into(), released: true })
+}
+
+/// A network of which nothing leaves the machine.
+pub(crate) fn internal_network() -> Resource {
+    let subnet = Some("10.91.0.0/24".into());
+    resource("network:closed", &[], NetworkSpec { name: "closed".into(), subnet, internal: true })
 }
 
 pub(crate) fn declaration() -> Declaration {

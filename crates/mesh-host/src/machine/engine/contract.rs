@@ -227,6 +227,41 @@ async fn a_volume_goes_only_where_its_data_was_released() {
 }
 
 #[tokio::test]
+async fn a_network_is_replaced_only_while_nothing_is_in_it() {
+    fn network(more: &str) -> &'static str {
+        leaked(format!(
+            r#"[{{"id": "n", "kind": "network", "spec": {{"name": "lan", "subnet": "10.9.0.0/24"{more}}}}}]"#
+        ))
+    }
+    let case = Case {
+        name: "network",
+        machine: bench,
+        first: network(""),
+        second: network(r#", "internal": true"#),
+        drift: |_| engine().take_network("lan"),
+    };
+    holds(&case).await;
+    let (bench, folder) = (bench(), crate::contract::folder());
+    let user = format!(
+        r#", {{"id": "c", "kind": "container", "after": ["n"], "spec": {{"name": "web", "image": "mesh/web@{IMAGE}",
+            "networks": ["lan"]}}}}]"#
+    );
+    let used = |more: &str| network(more).trim_end_matches(']').to_owned() + &user;
+    crate::contract::converge(&bench, folder.path(), &used(""), "used").await;
+    let outcome = crate::contract::carry(&bench, folder.path(), &used(r#", "internal": true"#)).await;
+    let failed: Vec<String> = outcome.failed.values().map(ToString::to_string).collect();
+    assert_eq!(
+        failed,
+        [
+            "it waits for n, which failed",
+            "it is not internal, and it cannot be changed while containers are in it: web; take them out of it, or declare \
+             a network of another name"
+        ]
+    );
+    assert_eq!(engine().running()["web"].1, true, "it runs on");
+}
+
+#[tokio::test]
 async fn a_container_that_runs_to_its_end() {
     fn once(words: &str) -> &'static str {
         leaked(format!(

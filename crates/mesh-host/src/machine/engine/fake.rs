@@ -110,6 +110,11 @@ impl FakeEngine {
         containers.iter().map(|(name, it)| (name.clone(), seen(it))).collect()
     }
 
+    /// A person removes this network.
+    pub fn take_network(&self, name: &str) {
+        self.networks.borrow_mut().remove(name);
+    }
+
     /// The images.
     pub fn images(&self) -> Vec<String> {
         self.images.borrow().iter().map(ToString::to_string).collect()
@@ -352,6 +357,9 @@ impl Engine for FakeEngine {
 
     async fn create_network(&self, network: &Network) -> Result<(), Failure> {
         self.faults.operation("make a network", || {
+            if self.networks.borrow().contains_key(&network.name) {
+                return Err(Failure::new(format!("there is a network {}", network.name)));
+            }
             self.networks.borrow_mut().insert(network.name.clone(), network.clone());
             Ok(())
         })

@@ -177,9 +177,12 @@ impl fmt::Display for EngineStep {
             }
             Self::OrBack { step, .. } => step.fmt(f),
             Self::RemoveContainer(name) => write!(f, "remove the container {name}"),
-            Self::CreateNetwork(Network { name, subnet: None, .. }) => write!(f, "make the network {name}"),
-            Self::CreateNetwork(Network { name, subnet: Some(subnet), .. }) => {
-                write!(f, "make the network {name} ({subnet})")
+            Self::CreateNetwork(Network { name, subnet, internal, .. }) => {
+                let internal = internal.then_some("internal");
+                match subnet.as_deref().into_iter().chain(internal).collect::<Vec<_>>().as_slice() {
+                    [] => write!(f, "make the network {name}"),
+                    words => write!(f, "make the network {name} ({})", words.join(", ")),
+                }
             }
             Self::RemoveNetwork(name) => write!(f, "remove the network {name}"),
             Self::CreateVolume { name, .. } => write!(f, "make the volume {name}"),

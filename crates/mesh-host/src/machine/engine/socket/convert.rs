@@ -81,7 +81,8 @@ pub(super) fn network(found: FoundNetwork) -> Option<(String, Network)> {
     let subnet =
         found.ipam.and_then(|ipam| ipam.config).unwrap_or_default().into_iter().find_map(|c| c.subnet);
     let labels = found.labels.unwrap_or_default().into_iter().collect();
-    Some((name.clone(), Network { name, subnet, labels }))
+    let internal = found.internal.unwrap_or(false);
+    Some((name.clone(), Network { name, subnet, internal, labels }))
 }
 
 pub(super) fn network_request(network: &Network) -> NetworkCreateRequest {
@@ -92,6 +93,7 @@ pub(super) fn network_request(network: &Network) -> NetworkCreateRequest {
     NetworkCreateRequest {
         name: network.name.clone(),
         driver: Some("bridge".to_owned()),
+        internal: network.internal.then_some(true),
         ipam: network.subnet.as_ref().map(addresses),
         labels: Some(network.labels.clone().into_iter().collect()),
         ..NetworkCreateRequest::default()
