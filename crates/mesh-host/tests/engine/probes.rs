@@ -88,7 +88,7 @@ async fn a_container_whose_answers_stay_bad_is_restarted() {
     assert_eq!(planned(&machine, &spec, &applied).await, Ok(Vec::new()));
 
     run(&machine, &["rm", "/run/well"]).await;
-    timeout(Duration::from_secs(60), machine.engine.changed()).await.expect("bad answers wake");
+    timeout(Duration::from_mins(1), machine.engine.changed()).await.expect("bad answers wake");
     let steps = round(&machine, &spec, &applied).await.unwrap();
     assert_eq!(
         steps,

@@ -10,8 +10,8 @@ use crate::podman::{Podman, memory, planned, remove, round};
 
 const SLEEP: &str = "trap 'touch /shared/ended; exit 0' TERM; touch /run/up; while :; do sleep 0.05; done";
 
-fn command(words: &[&str], within_s: u32) -> Option<Ready> {
-    Some(Ready::by_command(words.iter().map(|&word| word.to_owned()).collect(), within_s))
+fn command(words: &[&str], within_s: u32) -> Ready {
+    Ready::by_command(words.iter().map(|&word| word.to_owned()).collect(), within_s)
 }
 
 /// A container with a folder of the machine's that all of them write to.
@@ -27,7 +27,7 @@ fn web(podman: &Podman, colour: &str) -> ContainerSpec {
         read_only: false,
         shared: true,
     });
-    spec.ready = command(&["test", "-e", "/run/up"], 60);
+    spec.ready = Some(command(&["test", "-e", "/run/up"], 60));
     spec
 }
 
@@ -91,7 +91,7 @@ async fn one_that_is_started_first_is_ready_before_the_other_is_stopped() {
     converge(&machine, &beside("red")).await;
     let mut green = beside("green");
     // Ready only while the other one has not ended.
-    green.ready = command(&["test", "!", "-e", "/shared/ended"], 60);
+    green.ready = Some(command(&["test", "!", "-e", "/shared/ended"], 60));
     round::<Container>(&machine, &green, &memory(None)).await.unwrap();
     assert!(podman.path().join("shared/ended").exists(), "the other one ended afterwards");
     assert_eq!((all(&podman).as_str(), colour(&machine).await.as_str()), ("web running", "green\n"));
@@ -107,7 +107,7 @@ async fn one_that_does_not_become_ready_gives_the_place_back() {
         converge(&machine, &red).await;
         let mut green = ContainerSpec { replace, ..web(&podman, "green") };
         green.command = ["sh", "-c", "echo no such table; exec sleep 600"].map(str::to_owned).to_vec();
-        green.ready = command(&["test", "-e", "/run/up"], 2);
+        green.ready = Some(command(&["test", "-e", "/run/up"], 2));
         let failure = round::<Container>(&machine, &green, &memory(None)).await.unwrap_err().to_string();
         assert!(
             failure.contains(

@@ -126,6 +126,7 @@ pub enum Replace {
 }
 
 impl Replace {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
     fn is_stop_first(&self) -> bool {
         *self == Self::StopFirst
     }

@@ -57,6 +57,8 @@ pub(super) struct InspectedNetworks {
 pub(super) struct InspectedNetwork {
     #[serde(rename = "IPAddress")]
     pub(super) ip_address: Option<String>,
+    #[serde(default, rename = "IPPrefixLen")]
+    pub(super) prefix: u32,
 }
 
 #[derive(Deserialize)]
