@@ -140,15 +140,14 @@ impl Kind for Container {
         match why_replace(spec, found, memory) {
             None if once => plan_once(&replacement, found),
             None => plan_service(&replacement, found),
-            Some(why) if !once && found.state == State::Running => match replacement.held() {
-                Some(held) => Err(held),
-                None => Ok(replacement.of_running(&why)),
-            },
-            // It ended by itself, and what is to take its place was tried.
-            Some(_) if !once && found.state == State::Exited && replacement.held().is_some() => {
+            // One that ended is kept too: a host that was killed may have stopped it.
+            Some(why) if !once && matches!(found.state, State::Running | State::Exited) => {
                 match replacement.held() {
-                    Some(held) if observed.held => Err(held),
-                    _ => Ok(vec![Step::Engine(EngineStep::StartContainer(spec.name.clone()))]),
+                    None => Ok(replacement.with_way_back(found, &why)),
+                    Some(_) if found.state == State::Exited && !observed.held => {
+                        Ok(vec![Step::Engine(EngineStep::StartContainer(spec.name.clone()))])
+                    }
+                    Some(held) => Err(held),
                 }
             }
             Some(why) => Ok(anew(&replacement, found, &why)),
@@ -243,7 +242,7 @@ fn make(spec: &ContainerSpec, observed: &ContainerObserved, memory: &Memory<Cont
     fetch(spec, observed).into_iter().chain([create]).chain(start(spec, &spec.name)).collect()
 }
 
-/// In the place of one that does not run: there is nothing to go back to.
+/// In the place of one that there is no way back to.
 fn anew(replacement: &Replacement<'_>, found: &Found, why: &str) -> Vec<Step> {
     let Replacement { spec, observed, memory } = replacement;
     // The image is fetched first, whatever there is to be taken away.

@@ -112,7 +112,7 @@ async fn one_that_does_not_become_ready_gives_the_place_back() {
         assert!(
             failure.contains(
                 "was not ready within 2 s; asked last: it ended with 1; its last lines: no such table; "
-            ) && failure.ends_with("the container before it was put back and runs again"),
+            ) && failure.ends_with("the container before it was put back and started"),
             "{failure}"
         );
         assert_eq!(

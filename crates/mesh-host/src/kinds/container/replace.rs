@@ -117,8 +117,8 @@ impl Replacement<'_> {
         )))
     }
 
-    /// Of one that runs: with the way back.
-    pub(super) fn of_running(&self, why: &str) -> Vec<Step> {
+    /// Of one that runs, or ran: with the way back.
+    pub(super) fn with_way_back(&self, found: &Found, why: &str) -> Vec<Step> {
         let why = &format!("to replace it, because {why}");
         let next =
             Draft { name: next_of(&self.spec.name), ..Draft::of(self.spec).reading(&self.memory.reads) };
@@ -126,15 +126,18 @@ impl Replacement<'_> {
         steps.extend(self.leftovers());
         steps.push(Step::Engine(EngineStep::CreateContainer(Box::new(next))));
         let put_in_place = self.or_back(EngineStep::PutInPlace(self.spec.name.clone()));
+        // One that ended by itself is not stopped; after a change it is, so that it is not held back any longer.
+        let stop = found.state == State::Running || self.is_restart();
+        let stop = stop.then(|| self.or_back(self.stop(why)));
         match self.spec.replace {
             Replace::StopFirst => {
-                steps.push(self.or_back(self.stop(why)));
+                steps.extend(stop);
                 steps.push(put_in_place);
                 steps.extend(self.all_or_back(start(self.spec, &self.spec.name)));
             }
             Replace::StartFirst => {
                 steps.extend(self.all_or_back(start(self.spec, &next_of(&self.spec.name))));
-                steps.push(self.or_back(self.stop(why)));
+                steps.extend(stop);
                 steps.push(put_in_place);
             }
         }

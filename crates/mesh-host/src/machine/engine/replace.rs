@@ -70,7 +70,7 @@ pub(super) async fn or_back(machine: &Machine, step: &EngineStep, back: &Back) -
         },
     };
     Err(match put_back(engine, back, judged).await {
-        Ok(()) => Failure::new(format!("{why}; the container before it was put back and runs again")),
+        Ok(()) => Failure::new(format!("{why}; the container before it was put back and started")),
         Err(then) => {
             Failure::new(format!("{why}; and the container before it could not be put back: {then}"))
         }
