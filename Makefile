@@ -11,7 +11,7 @@ endif
 
 XTASK := cargo xtask
 
-.PHONY: help build image up down test check check-long bench setup fmt advisories compiler
+.PHONY: help build package image up down test check check-long bench fuzz setup fmt advisories compiler
 
 help:
 	@echo 'make up          raise a mesh of three real nodes on this machine (as root)'
@@ -19,14 +19,16 @@ help:
 	@echo 'make check       everything CI runs'
 	@echo 'make test        the tests that need no lab'
 	@echo 'make build       static programs into dist/'
+	@echo 'make package     the Debian package of the host into dist/, after build'
 	@echo 'make image       the bundle a host carries, and the images of the lab'
 	@echo 'make bench       measure: a table and JSON'
+	@echo 'make fuzz        feed what reads foreign bytes with bytes that nobody wrote'
 	@echo 'make check-long  what is too long for check'
 	@echo 'make advisories  known vulnerabilities in what we depend on'
 	@echo 'make setup       install the Debian packages that are missing'
 	@echo 'make fmt         format the sources'
 
-build up down test bench check check-long setup advisories: compiler
+build package up down test bench check check-long setup fuzz advisories: compiler
 	@$(XTASK) $@ $(ARGS)
 
 image: compiler

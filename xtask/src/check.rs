@@ -4,11 +4,12 @@
 
 use std::process::ExitCode;
 
+use crate::package::PACKAGE;
 use crate::program;
 use crate::setup::{self, Purpose};
 use crate::stage::{Outcome, Stage, run_stages};
 use crate::tree::Tree;
-use crate::{lab, test};
+use crate::{fuzz, lab, test};
 
 const STAGES: &[Stage] = &[
     Stage { name: "setup", needs: &[], work: |_| setup::run(Purpose::Check).map(|()| Outcome::Done) },
@@ -17,19 +18,22 @@ const STAGES: &[Stage] = &[
     Stage { name: "lint", needs: &[], work: lint },
     Stage { name: "test", needs: &["setup"], work: test::without_lab },
     lab::BUILD,
+    PACKAGE,
     lab::BUNDLE,
     lab::NODES,
-    Stage { name: "lab", needs: &["bundle", "nodes"], work: test::in_lab },
+    Stage { name: "lab", needs: &["bundle", "nodes", "package"], work: test::in_lab },
 ];
 
 const LONG_STAGES: &[Stage] = &[
     Stage { name: "setup", needs: &[], work: |_| setup::run(Purpose::Check).map(|()| Outcome::Done) },
     Stage { name: "docs", needs: &[], work: docs },
     Stage { name: "long", needs: &["setup"], work: test::long },
+    Stage { name: "fuzz", needs: &["setup"], work: fuzz::stage },
     lab::BUILD,
+    PACKAGE,
     lab::BUNDLE,
     lab::NODES,
-    Stage { name: "lab", needs: &["bundle", "nodes"], work: test::long_in_lab },
+    Stage { name: "lab", needs: &["bundle", "nodes", "package"], work: test::long_in_lab },
 ];
 
 /// `cargo xtask check`.

@@ -11,7 +11,9 @@ mod bundle;
 mod check;
 mod counts;
 mod elf;
+mod fuzz;
 mod lab;
+mod package;
 mod program;
 mod setup;
 mod stage;
@@ -53,6 +55,8 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
+    /// Build the Debian package of the host into dist/, from the program that is there
+    Package,
     /// Raise a mesh of three real nodes on this machine
     Up {
         /// Handed on to `mesh-lab up`
@@ -84,6 +88,14 @@ enum Command {
         #[arg(long, value_delimiter = ',')]
         only: Vec<String>,
     },
+    /// Feed what reads foreign bytes with bytes that nobody wrote
+    Fuzz {
+        /// Only these targets
+        targets: Vec<String>,
+        /// How long each runs
+        #[arg(long, default_value_t = 60)]
+        seconds: u64,
+    },
     /// Measure, print a table and write JSON
     Bench {
         /// Handed on to the bench program
@@ -110,11 +122,13 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Setup { purpose } => setup::run(purpose)?,
         Command::Build { programs } => build::run(&tree, &programs)?,
         Command::Bundle { args } => bundle::run(&tree, &args)?,
+        Command::Package => package::run(&tree)?,
         Command::Up { args } => return lab::up(&tree, &args),
         Command::Down { args } => lab::down(&tree, &args)?,
         Command::Test { args } => return test::run(&tree, &args),
         Command::Check { only } => return check::run(&tree, &only),
         Command::CheckLong { only } => return check::run_long(&tree, &only),
+        Command::Fuzz { targets, seconds } => fuzz::run(&tree, seconds, &targets)?,
         Command::Bench { args } => return bench::run(&tree, &args),
         Command::Advisories => check::advisories(&tree)?,
     }

@@ -23,6 +23,8 @@ pub(crate) enum Purpose {
     Lab,
     /// Run every test
     Check,
+    /// Run what is too long for every change
+    Long,
 }
 
 /// A package of Debian, since which purpose it is needed, and why.
@@ -41,6 +43,7 @@ const PACKAGES: &[(&str, Purpose, &str)] = &[
     ("debian-archive-keyring", Purpose::Lab, "verifies those packages"),
     ("skopeo", Purpose::Lab, "reads images given with --image"),
     ("postgresql", Purpose::Check, "the server the stores' tests run on"),
+    ("g++", Purpose::Long, "compiles libFuzzer"),
     ("rabbitmq-server", Purpose::Check, "the server the link's tests run on"),
 ];
 

@@ -214,10 +214,13 @@ impl fmt::Display for InventoryEvent {
             Self::NodeUndeclared { node, reason } => {
                 write!(f, "what is to be on {node} cannot be declared: {reason}")
             }
-            Self::DriftFound { node, resource, found, .. } => {
-                write!(f, "{resource} drifted on {node}: {}", found.join("; "))
+            Self::DriftFound { node, resource, noticed, found, .. } => {
+                // The event has the time of the report; a node that was cut off reports long after it noticed.
+                write!(f, "{resource} drifted on {node} at {noticed}; to do: {}", found.join("; "))
             }
-            Self::DriftRepaired { node, resource, .. } => write!(f, "{resource} was repaired on {node}"),
+            Self::DriftRepaired { node, resource, repaired, .. } => {
+                write!(f, "{resource} was repaired on {node} at {repaired}")
+            }
             Self::ModuleApplied { module, version, changed, by, .. } => {
                 write!(f, "{by} applied {module} {version}: {}", on(changed))
             }

@@ -1,10 +1,11 @@
 //! The commands: reads arguments, prints results on stdout and everything else on stderr. One file a command; decides
 //! nothing.
 //!
-//! Exit codes: 0 done, 1 failed, 2 wrong usage, 3 refused, 4 not reachable, 5 not found; `plan --exit-code` adds 10.
+//! Exit codes: 0 done, 1 failed, 2 wrong usage, 3 refused, 4 not reachable, 5 not found; `plan --exit-code` adds 10, `run` 30.
 
 mod apply;
 mod bootstrap;
+mod doctor;
 mod join;
 mod leave;
 mod output;
@@ -22,7 +23,13 @@ use tracing_subscriber::{
     Layer as _, filter::Targets, layer::SubscriberExt as _, util::SubscriberInitExt as _,
 };
 
-use crate::{failure::Failure, intake::Trust, keys::NodeKeys, link_file::LinkFile, paths::Paths};
+use crate::{
+    failure::Failure,
+    intake::Trust,
+    keys::NodeKeys,
+    link_file::{self, LinkFile},
+    paths::Paths,
+};
 
 /// Applies what was declared for this machine, repairs drift, and states what is true.
 #[derive(Debug, Parser)]
@@ -41,9 +48,11 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Keep this machine as declared (the systemd unit runs this).
-    Run,
+    Run(run::Run),
     /// Say what this machine is told, what it has, and whether it is connected.
     Status(status::Status),
+    /// Say what is wrong with this machine, and what a person can do about it; touch nothing.
+    Doctor(doctor::Doctor),
     /// Say what applying a file of resources would do; touch nothing.
     Plan(plan::Plan),
     /// Apply a file of resources on a machine that has joined no mesh.
@@ -70,6 +79,7 @@ Examples:
   mesh-host bootstrap --name node-1        raise a mesh
   mesh-host join < token                   become a node
   mesh-host status --json                  for programs
+  mesh-host doctor                         what is wrong, and what to do
   mesh-host leave                          forget the mesh and undo what it assigned";
 
 /// Runs the command of this process's arguments.
@@ -81,7 +91,7 @@ pub fn main() -> ExitCode {
             return if error.use_stderr() { Exit::Usage.into() } else { ExitCode::SUCCESS };
         }
     };
-    let usual = if matches!(command, Command::Run) { "info,lapin=off" } else { "error,lapin=off" };
+    let usual = if matches!(command, Command::Run(_)) { "info,lapin=off" } else { "error,lapin=off" };
     let filter = match log.as_deref().unwrap_or(usual).parse::<Targets>() {
         Ok(filter) => filter,
         Err(error) => return output::end(Err(Ended::new(Exit::Usage, format!("read --log: {error}")))),
@@ -104,8 +114,9 @@ pub fn main() -> ExitCode {
 
 async fn perform(command: Command, paths: &Paths) -> Result<Exit, Ended> {
     match command {
-        Command::Run => run::run(paths).await,
+        Command::Run(run) => run.run(paths).await,
         Command::Status(status) => status.run(paths),
+        Command::Doctor(doctor) => doctor.run(paths).await,
         Command::Plan(plan) => plan.run(paths).await,
         Command::Apply(apply) => apply.run(paths).await,
         Command::Bootstrap(bootstrap) => bootstrap.run(paths).await,
@@ -122,9 +133,14 @@ async fn perform(command: Command, paths: &Paths) -> Result<Exit, Ended> {
     }
 }
 
-/// Whom this machine follows; `None` where it has joined no mesh.
+/// Whom this machine follows; `None` where it has joined no mesh. One that joined and no longer knows which is neither.
 fn trust(paths: &Paths) -> Result<Option<(LinkFile, NodeKeys, Trust)>, Failure> {
-    let Some(link) = LinkFile::read(paths)? else { return Ok(None) };
+    let Some(link) = LinkFile::read(paths)? else {
+        return match link_file::missing(paths)? {
+            Some(missing) if missing.was_a_node => Err(Failure::new(missing.why)),
+            _ => Ok(None),
+        };
+    };
     let keys = NodeKeys::read(paths)?.ok_or_else(|| {
         Failure::new("this machine has joined a mesh, but its keys are gone: leave and join again")
     })?;

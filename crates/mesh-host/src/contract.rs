@@ -4,6 +4,12 @@
 //!
 //! A kind adds a [`Case`] in the list at the end, and has all of that tried.
 
+mod file_check;
+mod sysctl;
+mod timer;
+mod unit;
+mod user;
+
 use std::{panic::AssertUnwindSafe, path::Path, rc::Rc};
 
 use futures_util::FutureExt as _;
@@ -67,6 +73,13 @@ pub(crate) fn resources(json: &str) -> Vec<Resource> {
 /// A host on the bench's machine, with its ledger in this folder.
 pub(crate) async fn host(bench: &Bench, folder: &Path) -> Host {
     Host::open(&Paths::under(folder), bench.machine(), None).await.expect("the ledger opens")
+}
+
+/// Carries as far as it gets: a process that cannot even open its ledger ends.
+async fn try_to_carry(bench: &Bench, folder: &Path, json: &str) {
+    if let Ok(mut host) = Host::open(&Paths::under(folder), bench.machine(), None).await {
+        host.carry(resources(json), &mut |_, _, _| {}).await.expect("the ledger is written");
+    }
 }
 
 pub(crate) async fn carry(bench: &Bench, folder: &Path, json: &str) -> Outcome {
@@ -143,6 +156,46 @@ async fn drift_is_repaired_and_told_once(case: &Case) {
     );
 }
 
+fn observed(json: &str) -> String {
+    let only_observed =
+        resources(json).into_iter().map(|resource| Resource { observe_only: true, ..resource });
+    serde_json::to_string(&only_observed.collect::<Vec<_>>()).expect("JSON")
+}
+
+async fn what_is_only_observed_is_never_touched(case: &Case) {
+    let (bench, folder) = ((case.machine)(), folder());
+    let untouched = bench.picture();
+    carry(&bench, folder.path(), &observed(case.first)).await;
+    carry(&bench, folder.path(), NOTHING).await;
+    assert_eq!(bench.picture(), untouched, "{}: observed from the beginning", case.name);
+    converge(&bench, folder.path(), case.first, case.name).await;
+    let outcome = carry(&bench, folder.path(), &observed(case.first)).await;
+    assert_eq!((outcome.steps, outcome.drifted), (0, 0), "{}: handed over: {outcome:?}", case.name);
+    assert!(
+        outcome.failed.is_empty() && outcome.observed.values().all(Vec::is_empty),
+        "{}: {outcome:?}",
+        case.name
+    );
+    (case.drift)(&bench);
+    let drifted = bench.picture();
+    let outcome = carry(&bench, folder.path(), &observed(case.first)).await;
+    assert_eq!((outcome.steps, bench.picture()), (0, drifted.clone()), "{}: observed", case.name);
+    assert!(outcome.drifted + outcome.failed.len() > 0, "{}: and told: {outcome:?}", case.name);
+    let outcome = carry(&bench, folder.path(), &observed(case.first)).await;
+    assert_eq!(outcome.drifted, 0, "{}: once", case.name);
+    // What stood there before it was kept is not forgotten while it is observed.
+    let kept_again = folder.path().to_owned();
+    converge(&bench, &kept_again, case.first, case.name).await;
+    converge(&bench, &kept_again, NOTHING, case.name).await;
+    assert_eq!(bench.picture(), untouched, "{}: kept again and removed", case.name);
+    converge(&bench, folder.path(), case.first, case.name).await;
+    carry(&bench, folder.path(), &observed(case.first)).await;
+    let applied = bench.picture();
+    let outcome = carry(&bench, folder.path(), NOTHING).await;
+    assert_eq!((outcome.steps, bench.picture()), (0, applied), "{}: nor removed", case.name);
+    assert!(bench.world.kept.borrow().is_empty(), "{}: what was kept is forgotten", case.name);
+}
+
 /// What is done with the machine, from a state that was reached without faults.
 struct Passage<'a> {
     name: &'a str,
@@ -171,14 +224,14 @@ async fn whatever_goes_wrong_the_next_run_converges(case: &Case, passage: &Passa
         } else {
             bench.world.faults.fail_at(k);
         }
-        let run = AssertUnwindSafe(carry(&bench, at.path(), passage.then)).catch_unwind().await;
+        let run = AssertUnwindSafe(try_to_carry(&bench, at.path(), passage.then)).catch_unwind().await;
         let happened = bench.world.faults.count() >= k;
         bench.world.faults.none();
         match run {
             Err(end) if end.downcast_ref() == Some(&Killed) => {}
             Err(end) => std::panic::resume_unwind(end),
-            Ok(_) if !happened => return k - 1,
-            Ok(_) => {}
+            Ok(()) if !happened => return k - 1,
+            Ok(()) => {}
         }
         let when = format!("{what} operation {k}");
         converge(&bench, at.path(), passage.then, &when).await;
@@ -200,6 +253,7 @@ pub(crate) async fn holds(case: &Case) {
     it_converges_and_twice_is_once(case).await;
     removal_puts_back_what_was_there(case).await;
     drift_is_repaired_and_told_once(case).await;
+    what_is_only_observed_is_never_touched(case).await;
     let passages = [
         Passage { name: "applied", reached: &[], then: case.first },
         Passage { name: "changed", reached: &[case.first], then: case.second },
@@ -349,7 +403,13 @@ async fn a_unit_that_replaces_one_that_ran() {
             let bench = Bench::without_engine();
             bench.world.put("/etc/systemd/system/a.service", "[Service]\n#old\n[Install]\n", 0o644);
             let read = Some(crate::machine::files::Content::new(b"[Service]\n#old\n[Install]\n").digest());
-            let unit = crate::machine::fake::FakeUnit { read, active: true, enabled: true };
+            let unit = crate::machine::fake::FakeUnit {
+                with: read.clone(),
+                read,
+                active: true,
+                enabled: true,
+                idle: crate::machine::fake::Idle::Ended,
+            };
             bench.world.units.borrow_mut().insert("a.service".to_owned(), unit);
             bench
         },
@@ -357,6 +417,21 @@ async fn a_unit_that_replaces_one_that_ran() {
         second: r#"[{"id": "u", "kind": "unit", "spec": {"name": "a.service", "content": "[Service]\n#2\n[Install]\n",
                     "active": false, "enabled": false}}]"#,
         drift: |bench| bench.world.put("/etc/systemd/system/a.service", "by hand", 0o644),
+    };
+    holds(&case).await;
+}
+
+#[tokio::test]
+async fn another_version_of_the_host() {
+    let case = Case {
+        name: "host",
+        machine: Bench::without_engine,
+        first: r#"[{"id": "h", "kind": "host", "spec": {"version": "0.2.0", "source": "bundle",
+                    "digest": "sha256:0101010101010101010101010101010101010101010101010101010101010101"}}]"#,
+        second: r#"[{"id": "h", "kind": "host", "spec": {"version": "0.3.0", "source": {"path": "/srv/mesh-host"},
+                     "digest": "sha256:0202020202020202020202020202020202020202020202020202020202020202"}}]"#,
+        // A person tidies up.
+        drift: |bench| bench.world.program.borrow_mut().state.trial = None,
     };
     holds(&case).await;
 }

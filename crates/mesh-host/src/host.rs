@@ -8,18 +8,25 @@ mod refusals;
 #[cfg(test)]
 mod tests;
 
-use mesh_ids::{NodeName, Position};
-use mesh_wire::{Drift, Report, Resource, Spec};
+use std::time::{Duration, UNIX_EPOCH};
+
+use mesh_ids::{NodeName, Position, ResourceId};
+use mesh_wire::{Drift, FailedVersion, Report, Resource, Spec, Upgrade};
 
 use self::refusals::SaidRefusals;
 use crate::{
     failure::{During as _, Failure},
     intake::{self, Refusal, Stored, Trust},
-    kinds::unit::path_of as unit_path,
-    ledger::{Folder, Ledger, Lock, Memory, Origin, Record, position_in},
+    kinds::{
+        sysctl::path_of as sysctl_path,
+        timer::units_of,
+        unit::{drop_in_path, path_of as unit_path},
+    },
+    ledger::{Folder, Ledger, Lock, Memory, Origin, Record, Since, position_in},
     machine::Machine,
     paths::Paths,
     reconcile::{self, Declared, Desired, Outcome, Patience, Plan, Progress},
+    upgrade,
 };
 
 /// Numbers of reports are taken in batches, so that a report costs no sync.
@@ -66,7 +73,7 @@ impl Host {
     pub async fn open(paths: &Paths, machine: Machine, trust: Option<Trust>) -> Result<Self, Failure> {
         let lock = Lock::new(&paths.lock())?;
         let held = lock.hold().await?;
-        let ledger = Ledger::open(Box::new(Folder::new(paths.ledger())))?;
+        let ledger = Ledger::open(Box::new(Folder::new(paths.ledger(), paths.ledger_note())))?;
         let mut host = Self {
             paths: paths.clone(),
             machine,
@@ -97,6 +104,11 @@ impl Host {
             return Ok(());
         }
         if self.ledger.unreadable().is_none() && self.ledger.memory().reports == 0 {
+            // Of a host that was here before, whose ledger nobody wanted any more: what stood there is still a person's.
+            let kept = self.machine.files.all_kept()?;
+            if !kept.is_empty() {
+                self.ledger.write([Record::Salvaged { kept }])?;
+            }
             self.ledger.write([Record::Counted { reports: now, drift: now, change: 0, floor: i64::MIN }])?;
             self.ledger.commit()?;
         }
@@ -139,7 +151,7 @@ impl Host {
     async fn hold(&mut self) -> Result<crate::ledger::Held, Failure> {
         let held = self.lock.hold().await?;
         if !self.ledger.is_ours()? {
-            self.ledger = Ledger::open(Box::new(Folder::new(self.paths.ledger())))?;
+            self.ledger = Ledger::open(Box::new(Folder::new(self.paths.ledger(), self.paths.ledger_note())))?;
             self.load();
         }
         Ok(held)
@@ -301,11 +313,14 @@ impl Host {
     pub fn report(&self) -> Option<Report> {
         let mut report = Report::new(self.node()?.clone());
         let outcome = &self.outcome;
+        let upgrade = self.machine.program.state().unwrap_or_default();
         let assigned = outcome.applied.iter().filter(|(origin, _)| *origin == Origin::Assigned);
-        report.applied = assigned.map(|(_, id)| id.to_string()).collect();
-        for ((origin, id), why) in &outcome.failed {
+        // Which version runs is not decided before the trial is over.
+        let open = |id: &ResourceId| upgrade.trial.is_some() && self.is_of_host(id);
+        report.applied = assigned.filter(|(_, id)| !open(id)).map(|(_, id)| id.to_string()).collect();
+        for (key @ (origin, id), why) in &outcome.failed {
             let id = if *origin == Origin::Assigned { id.clone() } else { format!("{origin} {id}") };
-            report.failed.insert(id, why.to_string());
+            report.failed.insert(id, self.words_of(key, why));
         }
         report.refused.clone_from(&self.refused);
         report.carried = self.carried.iter().flatten().flat_map(|resource| resource.spec.binds()).collect();
@@ -314,7 +329,35 @@ impl Host {
         report.position = self.position();
         report.host_version = Some(env!("CARGO_PKG_VERSION").to_owned());
         report.drift = self.memory().drift.iter().cloned().collect();
+        report.upgrade = told(&upgrade);
         Some(report)
+    }
+
+    /// Whether a resource is of the kind `host`.
+    fn is_of_host(&self, id: &ResourceId) -> bool {
+        let declared = self.declared().filter_map(|(_, declared)| declared.as_ref().ok());
+        declared.into_iter().any(|resource| resource.id == *id && matches!(resource.spec, Spec::Host(_)))
+    }
+
+    /// What is remembered of upgrades of the host; nothing where that cannot be read.
+    pub fn upgrade(&self) -> upgrade::State {
+        self.machine.program.state().unwrap_or_default()
+    }
+
+    /// Since when this fails, and with what it began.
+    pub fn failing_since(&self, key: &(Origin, String)) -> Option<&Since> {
+        self.memory().failing.get(key)
+    }
+
+    fn words_of(&self, key: &(Origin, String), why: &Failure) -> String {
+        let why = why.to_string();
+        let Some(since) = self.failing_since(key) else { return why };
+        let seconds = u64::try_from(since.at).unwrap_or(0);
+        let time = humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_secs(seconds));
+        match since.other_than(&why) {
+            None => format!("{why} (failing since {time})"),
+            Some(first) => format!("{why} (failing since {time}, at first with: {first})"),
+        }
     }
 
     /// The number of the next report.
@@ -335,11 +378,18 @@ impl Host {
     pub fn watched_paths(&self) -> Vec<String> {
         let resources = self.declared().filter_map(|(_, declared)| declared.as_ref().ok());
         resources
-            .filter_map(|resource| match &resource.spec {
-                Spec::File(file) => Some(file.path.clone()),
-                Spec::Directory(directory) => Some(directory.path.clone()),
-                Spec::Unit(unit) => unit.content.as_ref().map(|_| unit_path(&unit.name)),
-                _ => None,
+            .flat_map(|resource| match &resource.spec {
+                Spec::File(file) => vec![file.path.clone()],
+                Spec::Directory(directory) => vec![directory.path.clone()],
+                Spec::Sysctl(sysctl) => vec![sysctl_path(&sysctl.name)],
+                Spec::Unit(unit) => {
+                    let file = unit.content.as_ref().map(|_| unit_path(&unit.name));
+                    file.into_iter()
+                        .chain(unit.drop_ins.keys().map(|name| drop_in_path(&unit.name, name)))
+                        .collect()
+                }
+                Spec::Timer(timer) => units_of(&timer.name).iter().map(|unit| unit_path(unit)).collect(),
+                _ => Vec::new(),
             })
             .collect()
     }
@@ -351,6 +401,11 @@ impl Host {
         self.ledger.commit()?;
         self.assigned = None;
         Ok(())
+    }
+
+    /// Ends without letting another process at the machine: the lock is the caller's.
+    pub async fn close(self) -> Result<crate::ledger::Held, Failure> {
+        self.lock.hold().await
     }
 
     /// Forgets the drift that a confirmed report carried, as far as nothing new is known of it.
@@ -365,6 +420,18 @@ impl Host {
         drop(held);
         Ok(())
     }
+}
+
+/// How it stands with upgrades, for the report.
+fn told(state: &upgrade::State) -> Option<Upgrade> {
+    let on_trial = state.trial.is_some() && state.waiting().is_none();
+    let failed = state.failed.iter().map(|failed| FailedVersion {
+        version: failed.version.clone(),
+        digest: failed.digest.clone(),
+        reason: failed.why.clone(),
+    });
+    let told = Upgrade { on_trial, failed: failed.collect() };
+    (told != Upgrade::default()).then_some(told)
 }
 
 fn desired<'a>(carried: &'a [Declared], assigned: Option<&'a Assigned>, now: i64) -> Desired<'a> {

@@ -7,10 +7,14 @@ pub mod container;
 pub mod database;
 pub mod directory;
 pub mod file;
+pub mod host;
 pub mod image;
 pub mod network;
 pub mod package;
+pub mod sysctl;
+pub mod timer;
 pub mod unit;
+pub mod user;
 pub mod vhost;
 pub mod volume;
 
@@ -41,6 +45,23 @@ pub trait Kind {
     /// Looks at the machine. Changes nothing.
     async fn observe(machine: &Machine, spec: &Self::Spec) -> Result<Self::Observed, Failure>;
 
+    /// What is there instead of what is declared, in words for a person: who reads it wants to know what something was
+    /// changed to. Never what a file holds. `None` where nothing is other, or the steps say it all.
+    fn found(_spec: &Self::Spec, _observed: &Self::Observed) -> Option<String> {
+        None
+    }
+
+    /// Looks at the machine, also at what was declared earlier and no longer is: `before` is what [`Kind::before`] said
+    /// last. For kinds of which a part can be given up while the rest stays.
+    async fn observe_since(
+        machine: &Machine,
+        spec: &Self::Spec,
+        before: Option<&Self::Before>,
+    ) -> Result<Self::Observed, Failure> {
+        let _ = before;
+        Self::observe(machine, spec).await
+    }
+
     /// What has to be put back on removal. Called before the first step is applied, and again with what it said then
     /// whenever what is declared changes (a changed declaration may touch more). Pure.
     fn before(spec: &Self::Spec, observed: &Self::Observed, earlier: Option<&Self::Before>) -> Self::Before;
@@ -58,6 +79,13 @@ pub trait Kind {
         observed: &Self::Observed,
         before: &Self::Before,
     ) -> Result<Vec<Step>, Failure>;
+
+    /// What restarts what runs on after the removal, as it did before: a host that was killed in between does not know
+    /// whether it was. Pure.
+    fn restart(spec: &Self::Spec, observed: &Self::Observed, before: &Self::Before) -> Option<Step> {
+        let _ = (spec, observed, before);
+        None
+    }
 }
 
 /// What the ledger knows of a resource when its steps are planned.
@@ -88,6 +116,17 @@ impl Claim {
     pub fn path(path: &str) -> Self {
         Self::new("path", path)
     }
+
+    /// The path, if it is one.
+    pub fn as_path(&self) -> Option<&str> {
+        self.0.strip_prefix("path ")
+    }
+
+    /// The same claim, of the path to which this one leads.
+    #[must_use]
+    pub fn led(self, lead: &dyn Fn(&str) -> String) -> Self {
+        self.as_path().map(|path| Self::path(&lead(path))).unwrap_or(self)
+    }
 }
 
 impl fmt::Display for Claim {
@@ -117,6 +156,18 @@ macro_rules! for_kind {
                 type $kind = $crate::kinds::unit::Unit;
                 $body
             }
+            ::mesh_wire::Spec::Timer($inner) => {
+                type $kind = $crate::kinds::timer::Timer;
+                $body
+            }
+            ::mesh_wire::Spec::User($inner) => {
+                type $kind = $crate::kinds::user::User;
+                $body
+            }
+            ::mesh_wire::Spec::Sysctl($inner) => {
+                type $kind = $crate::kinds::sysctl::Sysctl;
+                $body
+            }
             ::mesh_wire::Spec::Container($inner) => {
                 type $kind = $crate::kinds::container::Container;
                 $body
@@ -139,6 +190,10 @@ macro_rules! for_kind {
             }
             ::mesh_wire::Spec::Vhost($inner) => {
                 type $kind = $crate::kinds::vhost::Vhost;
+                $body
+            }
+            ::mesh_wire::Spec::Host($inner) => {
+                type $kind = $crate::kinds::host::Host;
                 $body
             }
         };

@@ -6,6 +6,7 @@
 //! machine, begins a new one from what could still be read ([`salvage`]).
 
 mod disk;
+mod failing;
 mod journal;
 mod lock;
 mod record;
@@ -13,12 +14,18 @@ mod salvage;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    path::Path,
+};
 
+use disk::Glance;
 pub use disk::{Disk, Folder};
+pub use failing::{Failing, Note, Since};
 use journal::Chain;
+pub use journal::FORMAT;
 pub use lock::{Held, Lock};
-use mesh_ids::{Digest, Position, ResourceId};
+use mesh_ids::{Digest, Epoch, Generation, Position, ResourceId};
 use mesh_wire::{Drift, MAX_DRIFT, Resource};
 pub use record::{Entry, Origin, Record, position_in};
 
@@ -38,6 +45,8 @@ pub struct Memory {
     pub entries: BTreeMap<(Origin, ResourceId), Entry>,
     /// Drift that no confirmed report carried yet, oldest first.
     pub drift: VecDeque<Drift>,
+    /// What was found of resources that are only observed, for as long as it stands.
+    pub standing: BTreeMap<(Origin, ResourceId), Drift>,
     /// The number of the last drift.
     pub last_drift: u64,
     /// The number of the last change of a resource, or of the last place in the order of application.
@@ -50,11 +59,18 @@ pub struct Memory {
     pub doubted: bool,
     /// Copies that stay, whoever refers to them.
     pub salvaged: Vec<Digest>,
+    /// What fails, since when, and with what it began.
+    pub failing: Failing,
 }
+
+/// What is noted beside the ledger: that there is one, and the generation that was followed.
+type Followed = Option<(Epoch, Generation)>;
 
 /// The ledger.
 pub struct Ledger {
     disk: Box<dyn Disk>,
+    /// As it is noted; `None` where nothing is.
+    begun: Option<Followed>,
     state: State,
     memory: Memory,
     chain: Chain,
@@ -77,11 +93,14 @@ enum State {
 }
 
 impl Ledger {
-    /// Opens the ledger, or begins one where there is none. A ledger that cannot be read is opened as such.
+    /// Opens the ledger, or begins one where there never was any. A ledger that cannot be read is opened as such, and so
+    /// is one that is gone.
     pub fn open(mut disk: Box<dyn Disk>) -> Result<Self, Failure> {
         let bytes = disk.read().during("read the ledger")?;
+        let begun = disk.begun().during("see whether there was a ledger")?.map(|words| read_followed(&words));
         let mut ledger = Self {
             disk,
+            begun,
             state: State::Readable,
             memory: Memory::default(),
             chain: journal::snapshot([]).1,
@@ -90,11 +109,48 @@ impl Ledger {
             snapshot: 0,
             syncs: 0,
         };
-        match bytes {
-            None => ledger.replace()?,
-            Some(bytes) => ledger.load(&bytes)?,
+        match (bytes, begun) {
+            (None, Some(followed)) => ledger.state = salvage::gone(followed.map(position_of)),
+            (None, None) => {
+                ledger.replace()?;
+                ledger.note(None)?;
+            }
+            (Some(bytes), _) => {
+                ledger.load(&bytes)?;
+                if begun.is_none() {
+                    // It was begun, and a kill or an older host left it at that.
+                    ledger.note(ledger.followed())?;
+                }
+            }
         }
         Ok(ledger)
+    }
+
+    /// Looks at the ledger in this folder without writing to it and without waiting for who does; none where there is
+    /// none and, by the note beside it, never was one.
+    pub fn glance(folder: &Path, note: &Path) -> Result<Option<Self>, Failure> {
+        let mut disk = Box::new(Glance { folder: folder.to_owned(), note: note.to_owned() });
+        let never = disk.begun().during("see whether there was a ledger")?.is_none();
+        if never && disk.read().during("read the ledger")?.is_none() {
+            return Ok(None);
+        }
+        Self::open(disk).map(Some)
+    }
+
+    /// The generation of what was accepted last.
+    fn followed(&self) -> Followed {
+        let position = self.memory.accepted.as_deref().and_then(position_in);
+        position.map(|position| (position.epoch, position.generation))
+    }
+
+    /// Notes beside the ledger that there is one, and what it followed, so that a ledger that is gone is not taken for one
+    /// that never was.
+    fn note(&mut self, followed: Followed) -> Result<(), Failure> {
+        if self.begun != Some(followed) {
+            self.disk.begin(&write_followed(followed)).during("note beside the ledger that there is one")?;
+            self.begun = Some(followed);
+        }
+        Ok(())
     }
 
     fn load(&mut self, bytes: &[u8]) -> Result<(), Failure> {
@@ -145,6 +201,20 @@ impl Ledger {
         }
     }
 
+    /// What it says of a mesh, also where it cannot be read whole: the machine was told something by one, and did not
+    /// leave it.
+    pub fn knows_a_mesh(&self) -> bool {
+        let memory = self.left().unwrap_or(&self.memory);
+        let known = self.unreadable().is_some_and(|(_, known)| known.is_some());
+        known || memory.accepted.is_some() || memory.entries.keys().any(|(of, _)| *of == Origin::Assigned)
+    }
+
+    /// Whether the machine carries anything, also where the ledger cannot be read whole.
+    pub fn carries(&self) -> bool {
+        let memory = self.left().unwrap_or(&self.memory);
+        !memory.carried.is_empty() || memory.entries.keys().any(|(of, _)| *of == Origin::Carried)
+    }
+
     /// What is remembered; nothing where the ledger cannot be read.
     pub fn memory(&self) -> &Memory {
         &self.memory
@@ -164,7 +234,7 @@ impl Ledger {
         self.replace_by(&memory)?;
         self.memory = memory;
         self.state = State::Readable;
-        Ok(())
+        self.note(self.followed())
     }
 
     /// Whether no other process wrote the ledger since this one read it.
@@ -207,6 +277,11 @@ impl Ledger {
         if self.synced == self.length {
             return Ok(());
         }
+        let made_durable = self.make_durable();
+        made_durable.and_then(|()| self.note(self.followed()))
+    }
+
+    fn make_durable(&mut self) -> Result<(), Failure> {
         if self.length > SMALL as u64 && self.length > 4 * self.snapshot {
             return self.replace();
         }
@@ -250,10 +325,30 @@ impl Ledger {
         self.replace().expect("a snapshot");
     }
 
+    /// How many bytes its file has; 0 where it cannot be read.
+    pub fn size(&self) -> u64 {
+        self.length
+    }
+
     /// How often the disk was asked to make something durable, since the ledger was opened.
     pub fn syncs(&self) -> u64 {
         self.syncs
     }
+}
+
+/// As [`write_followed`] wrote it. What cannot be read says no more than that there was a ledger.
+fn read_followed(words: &str) -> Followed {
+    let (epoch, generation) = words.trim().split_once('.')?;
+    Some((Epoch::new(epoch.parse().ok()?), Generation::new(generation.parse().ok()?)))
+}
+
+fn write_followed(followed: Followed) -> String {
+    followed
+        .map_or_else(|| "nothing yet\n".to_owned(), |(epoch, generation)| format!("{epoch}.{generation}\n"))
+}
+
+fn position_of((epoch, generation): (Epoch, Generation)) -> Position {
+    Position { epoch, generation, ..Position::default() }
 }
 
 impl Memory {
@@ -300,11 +395,24 @@ impl Memory {
                 self.entries.remove(&(origin, id));
             }
             Record::Drift(drift) => self.take_drift(drift),
+            Record::Differs { origin, drift, told } => {
+                self.last_drift = self.last_drift.max(drift.number);
+                self.standing.insert((origin, drift.resource.clone()), drift.clone());
+                if !told {
+                    self.take_drift(drift);
+                }
+            }
+            Record::Agrees { origin, id, at } => {
+                if let Some(drift) = self.standing.remove(&(origin, id)) {
+                    self.take_drift(Drift { repaired_at: Some(at), ..drift });
+                }
+            }
             Record::Delivered { numbers } => {
                 // What is still being repaired is said again, once it is.
                 let open = |number| self.entries.values().any(|entry| entry.drift == Some(number));
                 self.drift.retain(|drift| !numbers.contains(&drift.number) || open(drift.number));
             }
+            Record::Note(note) => failing::take(&mut self.failing, note),
             Record::Counted { reports, drift, change, floor } => {
                 self.reports = self.reports.max(reports);
                 self.last_drift = self.last_drift.max(drift);
@@ -349,7 +457,13 @@ impl Memory {
             records.push(Record::Carried { resources: self.carried.clone() });
         }
         records.extend(self.entries.values().cloned().map(|entry| Record::Entry(Box::new(entry))));
+        records.extend(self.standing.iter().map(|((origin, _), drift)| Record::Differs {
+            origin: *origin,
+            drift: drift.clone(),
+            told: true,
+        }));
         records.extend(self.drift.iter().cloned().map(Record::Drift));
+        records.extend(failing::notes(&self.failing).map(Record::Note));
         records
     }
 }

@@ -11,6 +11,7 @@ pub mod bootstrap;
 pub mod cli;
 #[cfg(test)]
 mod contract;
+pub mod doctor;
 pub mod failure;
 pub mod host;
 mod http;
@@ -18,8 +19,10 @@ pub mod intake;
 pub mod join;
 pub mod keys;
 pub mod kinds;
+pub mod leave;
 pub mod ledger;
 pub mod link_file;
+pub mod login;
 pub mod machine;
 pub mod paths;
 pub mod reconcile;
@@ -30,4 +33,5 @@ pub mod status;
 pub mod step;
 #[cfg(test)]
 mod test_mesh;
+pub mod upgrade;
 pub mod uplink;

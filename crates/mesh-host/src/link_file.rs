@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use crate::failure::{During as _, Failure};
 use crate::intake::Trust;
 use crate::keys::{NodeKeys, read_private, remove_private, write_private};
+use crate::ledger::Ledger;
 use crate::paths::Paths;
 
 /// The format this version writes, and the newest it reads.
@@ -107,8 +108,82 @@ impl LinkFile {
     }
 }
 
+/// Why a machine without a link file is not one that has joined no mesh: what it still remembers of one. `None` where it
+/// remembers nothing, or where the link file is there.
+pub fn missing(paths: &Paths) -> Result<Option<Missing>, Failure> {
+    if read_private(&paths.link_file())?.is_some() {
+        return Ok(None);
+    }
+    let ledger = Ledger::glance(&paths.ledger(), &paths.ledger_note())?;
+    let carries = ledger.as_ref().is_some_and(Ledger::carries);
+    let link = paths.link_file().display().to_string();
+    let again = "run 'mesh-host leave' and then 'mesh-host join' with a new token";
+    if ledger.is_some_and(|ledger| ledger.knows_a_mesh()) {
+        let keys = NodeKeys::made_for(paths)?.map_or("its keys are gone, too", |_| "its keys are there");
+        let why = format!(
+            "{link} is missing, though this machine's ledger remembers a mesh that it did not leave ({keys}): what was \
+             assigned is left as it is; put back {link} and {} as they were, or {again}",
+            paths.identity().display()
+        );
+        return Ok(Some(Missing { why, was_a_node: true, carries }));
+    }
+    let Some(token) = NodeKeys::made_for(paths)? else { return Ok(None) };
+    let why = format!(
+        "{} holds keys, but {link} is missing: an attempt to join with the token {token} got no answer, or the file was \
+         removed; run 'mesh-host join' again with the same token, put the file back, or {again}",
+        paths.identity().display()
+    );
+    Ok(Some(Missing { why, was_a_node: false, carries }))
+}
+
+/// A link file that should be there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Missing {
+    /// What is missing, what is there, and what to do, for a person.
+    pub why: String,
+    /// Whether the machine certainly was a node; otherwise it may have tried to join and got no answer.
+    pub was_a_node: bool,
+    /// Whether it carries anything, which is to be kept whatever became of its mesh.
+    pub carries: bool,
+}
+
 /// Forgets the mesh: the link file first, so that a machine without keys never believes it is a node.
 pub fn forget(paths: &Paths) -> Result<(), Failure> {
     remove_private(&paths.link_file())?;
     NodeKeys::remove(paths)
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::ledger::{Folder, Record};
+
+    #[test]
+    fn a_machine_that_lost_its_link_file_is_not_one_without_a_mesh() {
+        let root = tempfile::tempdir().unwrap();
+        let paths = Paths::under(root.path());
+        assert_eq!(missing(&paths).unwrap(), None, "a bare machine");
+        let mut ledger = Ledger::open(Box::new(Folder::new(paths.ledger(), paths.ledger_note()))).unwrap();
+        assert_eq!(missing(&paths).unwrap(), None, "a machine that applied a file");
+
+        NodeKeys::make(&paths, "t7").unwrap();
+        let tried = missing(&paths).unwrap().unwrap();
+        assert!(!tried.was_a_node && tried.why.contains("token t7"), "{tried:?}");
+
+        ledger.write([Record::Accepted { frame: "{}".to_owned(), issued: 1 }]).unwrap();
+        ledger.commit().unwrap();
+        let lost = missing(&paths).unwrap().unwrap();
+        assert!(lost.was_a_node && !lost.carries && lost.why.contains("link.json is missing"), "{lost:?}");
+        NodeKeys::remove(&paths).unwrap();
+        assert!(missing(&paths).unwrap().unwrap().why.contains("its keys are gone, too"));
+
+        write_private(&paths.link_file(), b"{}").unwrap();
+        assert_eq!(missing(&paths).unwrap(), None, "it is there");
+        remove_private(&paths.link_file()).unwrap();
+        ledger.write([Record::Left]).unwrap();
+        ledger.commit().unwrap();
+        assert_eq!(missing(&paths).unwrap(), None, "a machine that left");
+    }
 }

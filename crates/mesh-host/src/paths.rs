@@ -40,6 +40,11 @@ impl Paths {
         self.state().join("ledger")
     }
 
+    /// Says that there is a ledger, should it go missing.
+    pub fn ledger_note(&self) -> PathBuf {
+        self.state().join("ledger.begun")
+    }
+
     /// What stood on the machine before the host replaced it.
     pub fn saved(&self) -> PathBuf {
         self.state().join("saved")
@@ -65,9 +70,29 @@ impl Paths {
         self.root.join("run/mesh-host/status.json")
     }
 
+    /// Where files are looked at before they are put in their places.
+    pub fn checks(&self) -> PathBuf {
+        self.root.join("run/mesh-host/check")
+    }
+
     /// The host's own unit file.
     pub fn unit(&self) -> PathBuf {
         self.root.join("etc/systemd/system/mesh-host.service")
+    }
+
+    /// What the service starts.
+    pub fn program(&self) -> PathBuf {
+        self.root.join("usr/local/bin/mesh-host")
+    }
+
+    /// The programs beside it, a folder each. [`Self::program`] may be a link to one of them.
+    pub fn programs(&self) -> PathBuf {
+        self.root.join("usr/local/lib/mesh-host")
+    }
+
+    /// What is remembered of upgrades of the host.
+    pub fn upgrade(&self) -> PathBuf {
+        self.state().join("upgrade.json")
     }
 
     /// The bundle a first node carries.

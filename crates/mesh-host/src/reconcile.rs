@@ -1,11 +1,12 @@
 //! Makes the machine as declared: order, clashes, removal, steps, drift. Pure where it decides.
 //!
 //! A round looks at everything. Removal comes first, in the reverse order of application; then the resources in their
-//! order. Before a step is taken the ledger has it, so that a host that was killed goes on where it was. Called by
+//! order. What is only observed is looked at in its place, and nothing waits for it. Before a step is taken the ledger has it, so that a host that was killed goes on where it was. Called by
 //! [`crate::host`] only.
 
 pub mod claims;
 pub mod order;
+mod paths;
 mod patience;
 mod plan;
 mod prepare;
@@ -18,6 +19,7 @@ use std::{
 
 use mesh_ids::{ImageRef, ResourceId};
 use mesh_wire::{Resource, Spec, UnreadableResource};
+pub(crate) use paths::Ways;
 pub use patience::{NotYet, Patience};
 pub use plan::{Plan, Planned, plan};
 pub(crate) use prepare::is_same_thing;
@@ -53,6 +55,27 @@ impl Desired<'_> {
         declared.filter_map(image).collect()
     }
 
+    fn list(&self, origin: Origin) -> Option<&[Declared]> {
+        match origin {
+            Origin::Carried => Some(self.carried),
+            Origin::Assigned => self.assigned,
+        }
+    }
+
+    /// Whether a resource that is declared is only observed. Of one that cannot be read that is not known.
+    fn observes(&self, origin: Origin, id: &ResourceId) -> Option<bool> {
+        let list = self.list(origin)?;
+        let found = list.iter().find(|declared| match declared {
+            Ok(resource) => resource.id == *id,
+            Err(unreadable) => unreadable.id == id.as_str(),
+        });
+        match found {
+            Some(Ok(resource)) => Some(resource.observe_only),
+            Some(Err(_)) => None,
+            None => Some(false),
+        }
+    }
+
     /// Every package that some resource wants.
     fn packages(&self) -> BTreeSet<String> {
         let declared = self.carried.iter().chain(self.assigned.unwrap_or_default()).flatten();
@@ -71,6 +94,8 @@ pub struct Outcome {
     pub applied: Vec<(Origin, ResourceId)>,
     /// What is not, and why. By origin and id; an id that could not be read is `resource 3`.
     pub failed: BTreeMap<(Origin, String), Failure>,
+    /// What is only observed, and what of it is other than declared: nothing, where it is as declared.
+    pub observed: BTreeMap<(Origin, ResourceId), Vec<String>>,
     /// How many steps were taken.
     pub steps: usize,
     /// How many of the resources had drifted.

@@ -6,11 +6,12 @@
 
 mod beside;
 mod panics;
+mod trial;
 
 use std::{rc::Rc, sync::Arc, time::Duration};
 
-use self::beside::Pulse;
-pub use self::panics::end_on_panic;
+use self::{beside::Pulse, trial::Waiting};
+pub use self::{panics::end_on_panic, trial::OnTrial};
 use mesh_wire::{Boot, Facts, Report};
 use tokio::{
     signal::unix::{SignalKind, signal},
@@ -36,15 +37,29 @@ const REFILL: Duration = Duration::from_secs(2);
 /// A change is rarely alone: so long is waited for the others.
 const SETTLE: Duration = Duration::from_millis(50);
 
-/// Runs until it is told to end. `state`: of the link, until the uplink says otherwise.
-pub async fn run(
-    paths: &Paths,
-    machine: Machine,
-    host: Host,
-    link: HostEnd,
-    uplink: Option<Uplink>,
-    state: LinkState,
-) -> Result<(), Failure> {
+/// What the daemon is given beside its host.
+pub struct Ends {
+    /// Towards the uplink.
+    pub host: HostEnd,
+    /// The uplink; none on a machine that has joined no mesh.
+    pub uplink: Option<Uplink>,
+    /// Of the link, until the uplink says otherwise.
+    pub state: LinkState,
+    /// Where this program is on trial.
+    pub trial: Option<OnTrial>,
+}
+
+/// Why the daemon ends.
+enum End {
+    /// It was told to.
+    Told,
+    /// Another program waits to be tried.
+    MakesWay,
+}
+
+/// Runs until it is told to end, or another program is to be tried.
+pub async fn run(paths: &Paths, machine: Machine, host: Host, ends: Ends) -> Result<(), Failure> {
+    let Ends { host: link, uplink, state, trial } = ends;
     let mut end = signal(SignalKind::terminate()).during("listen to signals")?;
     let mut interrupt = signal(SignalKind::interrupt()).during("listen to signals")?;
     let tasks = tokio::task::LocalSet::new();
@@ -57,10 +72,12 @@ pub async fn run(
     let watch = FileWatch::new(paths.root())?;
     let mut daemon = Daemon {
         paths: paths.clone(),
+        waiting: Waiting::new(Rc::clone(&machine.program)),
         machine,
         host,
         link,
         state,
+        trial,
         watch,
         boot_id: facts::boot_id(),
         trouble: String::new(),
@@ -71,16 +88,19 @@ pub async fn run(
         tokens: BURST,
         again: None,
     };
-    tasks
+    let end = tasks
         .run_until(async {
             tokio::select! {
-                outcome = daemon.work(&changes) => outcome,
-                _ = end.recv() => Ok(()),
-                _ = interrupt.recv() => Ok(()),
+                outcome = daemon.work(&changes) => outcome.map(|()| End::MakesWay),
+                _ = end.recv() => Ok(End::Told),
+                _ = interrupt.recv() => Ok(End::Told),
                 _ = &mut ended => Err(Failure::new("the thread of the uplink has ended")),
             }
         })
         .await?;
+    if matches!(end, End::Told) && daemon.trial.is_some() {
+        daemon.machine.program.told_to_end()?;
+    }
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
     tracing::info!("ends; everything it keeps runs on");
     Ok(())
@@ -115,6 +135,9 @@ struct Daemon {
     host: Host,
     link: HostEnd,
     state: LinkState,
+    /// Where this program is on trial, until it proved itself.
+    trial: Option<OnTrial>,
+    waiting: Waiting,
     watch: FileWatch,
     boot_id: String,
     /// Why nothing is applied at all.
@@ -133,6 +156,7 @@ struct Daemon {
 }
 
 impl Daemon {
+    /// Until another program is to be tried.
     async fn work(&mut self, changes: &Notify) -> Result<(), Failure> {
         let mut hangup = signal(SignalKind::hangup()).during("listen to signals")?;
         let mut refill = interval(REFILL);
@@ -142,7 +166,11 @@ impl Daemon {
         let mut next = Instant::now() + period();
         let mut due: Option<(Instant, &str)> = None;
         loop {
+            if self.settle_upgrade().await? {
+                return Ok(());
+            }
             let soonest = self.again.map_or(next, |again| again.min(next));
+            let soonest = self.trial.as_ref().map_or(soonest, |trial| trial.until().min(soonest));
             let at = due.filter(|_| self.tokens > 0).map_or(soonest, |(at, _)| at.min(soonest));
             tokio::select! {
                 biased;
@@ -192,15 +220,40 @@ impl Daemon {
                     self.tell().await;
                 }
             }
-            FromLink::State(state) => self.state = state,
+            FromLink::State(state) => {
+                self.machine.program.is_connected(matches!(state, LinkState::Connected { .. }));
+                if let Some(trial) = &mut self.trial {
+                    trial.heard_link(&state);
+                }
+                self.state = state;
+            }
         }
         self.show();
         false
     }
 
+    /// Whether this program ends for another one to be tried. Fails where it is on trial and is given up.
+    async fn settle_upgrade(&mut self) -> Result<bool, Failure> {
+        let now = Instant::now();
+        let Some(trial) = &mut self.trial else {
+            let Some(other) = self.waiting.wants_way(now) else { return Ok(false) };
+            tracing::info!(version = other.version, digest = %other.digest, "ends for another version to be tried");
+            return Ok(true);
+        };
+        if trial.settle(&*self.machine.program, now)? {
+            self.trial = None;
+            self.tell().await;
+            self.show();
+        }
+        Ok(false)
+    }
+
     async fn round(&mut self, reason: &str) {
         let began = Instant::now();
         let outcome = self.host.round(&mut |_, id, step| tracing::info!(%id, "{step}")).await;
+        if let Some(trial) = &mut self.trial {
+            trial.heard_round(outcome.as_ref().map(|_| ()));
+        }
         match outcome {
             Ok(outcome) => {
                 let (steps, failed) = (outcome.steps, outcome.failed.len());

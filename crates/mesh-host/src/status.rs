@@ -14,6 +14,7 @@ use crate::{
         files::{Content, Found, Meta, Write},
     },
     report::LinkState,
+    upgrade::State,
 };
 
 /// The folder of the status file, and the file.
@@ -49,13 +50,16 @@ pub struct Status {
     /// Drift that no report delivered yet.
     #[serde(default)]
     pub undelivered_drift: usize,
+    /// What is remembered of upgrades of the host.
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub upgrade: State,
     /// Everything declared.
     #[serde(default)]
     pub resources: Vec<ResourceStatus>,
 }
 
 /// The state of one resource.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResourceStatus {
     /// Its id.
     pub id: String,
@@ -69,12 +73,52 @@ pub struct ResourceStatus {
     /// Why not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
+    /// Since when it fails, in seconds since 1970-01-01 UTC; over restarts of the host too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failing_since: Option<i64>,
+    /// What it failed with first, where that is something else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed_first: Option<String>,
+    /// Where it is only observed: what of it is other than declared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed: Option<Vec<String>>,
+}
+
+impl ResourceStatus {
+    /// Whether all is done about it that is to be done.
+    pub fn is_settled(&self) -> bool {
+        self.failed.is_none() && (self.applied || self.observed.is_some())
+    }
+
+    /// In a word or a few.
+    /// `ago`: how a time is said that has passed since then.
+    pub fn words(&self, ago: impl Fn(i64) -> String) -> String {
+        match (&self.failed, &self.observed) {
+            (Some(why), _) => {
+                let since =
+                    self.failing_since.map(|since| format!(" for {}", ago(since))).unwrap_or_default();
+                let first = self.failed_first.as_ref().map(|first| format!("; at first: {first}"));
+                format!("failed{since}: {why}{}", first.unwrap_or_default())
+            }
+            (None, Some(differs)) if differs.is_empty() => "observed: as declared".to_owned(),
+            (None, Some(differs)) => format!("observed: other than declared: {}", differs.join("; ")),
+            (None, None) if self.applied => "applied".to_owned(),
+            (None, None) => "waiting".to_owned(),
+        }
+    }
+}
+
+fn is_nothing(upgrade: &State) -> bool {
+    *upgrade == State::default()
 }
 
 impl Status {
     /// Of this host. `trouble`: why nothing is applied at all.
     pub fn of(host: &Host, link: &LinkState, trouble: &str) -> Self {
         let outcome = host.outcome();
+        let upgrade = host.upgrade();
+        // Which version runs is not decided before the trial is over.
+        let is_open = |kind| kind == Some(Kind::Host) && upgrade.trial.is_some();
         let applied: std::collections::BTreeSet<_> = outcome.applied.iter().collect();
         let mut resources: Vec<ResourceStatus> = host
             .declared()
@@ -85,21 +129,23 @@ impl Status {
                 };
                 let key = declared.as_ref().ok().map(|resource| (origin, resource.id.clone()));
                 let failed = outcome.failed.get(&(origin, id.clone())).map(ToString::to_string);
-                ResourceStatus {
-                    id,
-                    origin,
-                    kind,
-                    applied: key.is_some_and(|key| applied.contains(&key)),
-                    failed,
-                }
+                let applied = key.as_ref().is_some_and(|key| applied.contains(key)) && !is_open(kind);
+                let observed = key.and_then(|key| outcome.observed.get(&key).cloned());
+                ResourceStatus { id, origin, kind, applied, failed, observed, ..ResourceStatus::default() }
             })
             .collect();
         // What is no longer declared and could not be removed.
         for ((origin, id), why) in &outcome.failed {
             if !resources.iter().any(|resource| resource.origin == *origin && resource.id == *id) {
                 let (id, failed) = (id.clone(), Some(why.to_string()));
-                resources.push(ResourceStatus { id, origin: *origin, kind: None, applied: false, failed });
+                resources.push(ResourceStatus { id, origin: *origin, failed, ..ResourceStatus::default() });
             }
+        }
+        for resource in &mut resources {
+            let Some(why) = &resource.failed else { continue };
+            let since = host.failing_since(&(resource.origin, resource.id.clone()));
+            resource.failing_since = since.map(|since| since.at);
+            resource.failed_first = since.and_then(|since| since.other_than(why)).map(str::to_owned);
         }
         Self {
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -111,6 +157,7 @@ impl Status {
             refused: host.refused().to_owned(),
             trouble: trouble.to_owned(),
             undelivered_drift: host.memory().drift.len(),
+            upgrade,
             resources,
         }
     }

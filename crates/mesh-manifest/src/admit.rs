@@ -48,12 +48,23 @@ impl Manifest {
             Some(_) => format!("{UNITS}{}", entry.name),
             None => String::new(),
         });
+        let timers = self.timers.iter().map(|entry| format!("{UNITS}{}.timer", entry.name));
+        let timed = self.timers.iter().map(|entry| format!("{UNITS}{}.service", entry.name));
+        let drop_ins = self.units.iter().enumerate().flat_map(|(index, entry)| {
+            let path = move |drop_in| format!("{UNITS}{}.d/{drop_in}", entry.name);
+            entry.drop_ins.keys().map(move |drop_in| ("unit", index, path(drop_in)))
+        });
+        let sysctls = self.sysctls.iter().map(|entry| format!("/etc/sysctl.d/90-mesh-{}.conf", entry.name));
         let of = |kind: &'static str| move |(index, path)| (kind, index, path);
         let all = directories
             .enumerate()
             .map(of("directory"))
             .chain(files.enumerate().map(of("file")))
-            .chain(units.enumerate().map(of("unit")));
+            .chain(units.enumerate().map(of("unit")))
+            .chain(timers.enumerate().map(of("timer")))
+            .chain(timed.enumerate().map(of("timer")))
+            .chain(drop_ins)
+            .chain(sysctls.enumerate().map(of("sysctl")));
         let mut held: BTreeMap<String, &str> = BTreeMap::new();
         for (kind, index, path) in all.filter(|(_, _, path)| !path.is_empty()) {
             let place = quoted(&path);

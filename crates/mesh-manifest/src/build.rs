@@ -11,7 +11,7 @@ use mesh_wire::{
     Resource,
     kinds::{
         ContainerSpec, Content, DirectorySpec, FileSpec, ImageSpec, Kind, Lifecycle, Mode, NetworkSpec,
-        PackageSpec, Spec, UnitSpec, VolumeSpec,
+        PackageSpec, Spec, SysctlSpec, TimerSpec, UnitSpec, UserSpec, VolumeSpec,
     },
 };
 
@@ -98,9 +98,35 @@ pub(crate) fn resources(manifest: &Manifest, images: Images<'_>) -> Result<Vec<R
             Spec::Container(container) => container.restart_on = refer(&draft.restart_on)?,
             _ => {}
         }
-        resources.push(Resource { id: full(&draft.id, &draft.at)?, after: refer(&after)?, spec });
+        let observe_only = is_observed(manifest, spec.kind(), &draft.at[1]);
+        resources.push(Resource {
+            id: full(&draft.id, &draft.at)?,
+            after: refer(&after)?,
+            observe_only,
+            spec,
+        });
     }
     Ok(resources)
+}
+
+/// Whether the entry of this kind and place is only to be looked at.
+fn is_observed(manifest: &Manifest, kind: Kind, at: &Key) -> bool {
+    let Key::Index(index) = *at else { return false };
+    match kind {
+        Kind::Directory => manifest.directories.get(index).is_some_and(|entry| entry.observe_only),
+        Kind::File => manifest.files.get(index).is_some_and(|entry| entry.observe_only),
+        Kind::Package => manifest.packages.get(index).is_some_and(|entry| entry.observe_only),
+        Kind::Unit => manifest.units.get(index).is_some_and(|entry| entry.observe_only),
+        Kind::Container => manifest.containers.get(index).is_some_and(|entry| entry.observe_only),
+        Kind::Volume => manifest.volumes.get(index).is_some_and(|entry| entry.observe_only),
+        Kind::Network => manifest.networks.get(index).is_some_and(|entry| entry.observe_only),
+        Kind::Image => manifest.images.get(index).is_some_and(|entry| entry.observe_only),
+        Kind::User => manifest.users.get(index).is_some_and(|entry| entry.observe_only),
+        Kind::Timer => manifest.timers.get(index).is_some_and(|entry| entry.observe_only),
+        Kind::Sysctl => manifest.sysctls.get(index).is_some_and(|entry| entry.observe_only),
+        // Never in a module.
+        Kind::Database | Kind::Vhost | Kind::Host => false,
+    }
 }
 
 fn drafts(manifest: &Manifest, images: Images<'_>) -> Result<Vec<Draft>, Problem> {
@@ -129,6 +155,21 @@ fn drafts(manifest: &Manifest, images: Images<'_>) -> Result<Vec<Draft>, Problem
         let spec = PackageSpec { names: entry.names.clone(), repository: entry.repository.clone() };
         push(Kind::Package, index, &entry.names.join(","), &entry.after, &[], spec.into());
     }
+    for (index, entry) in manifest.users.iter().enumerate() {
+        let spec = UserSpec {
+            name: entry.name.clone(),
+            uid: entry.uid,
+            gid: entry.gid,
+            home: entry.home.clone(),
+            shell: entry.shell.clone(),
+            groups: entry.groups.clone(),
+        };
+        push(Kind::User, index, &entry.name, &entry.after, &[], spec.into());
+    }
+    for (index, entry) in manifest.sysctls.iter().enumerate() {
+        let spec = SysctlSpec { name: entry.name.clone(), settings: entry.settings.clone() };
+        push(Kind::Sysctl, index, &entry.name, &entry.after, &[], spec.into());
+    }
     for (index, entry) in manifest.files.iter().enumerate() {
         let spec = FileSpec {
             path: entry.path.clone(),
@@ -136,6 +177,7 @@ fn drafts(manifest: &Manifest, images: Images<'_>) -> Result<Vec<Draft>, Problem
             mode: entry.mode.unwrap_or(Mode::new(0o644)),
             owner: or_root(&entry.owner),
             group: or_root(&entry.group),
+            check: entry.check,
         };
         push(Kind::File, index, &entry.path, &entry.after, &[], spec.into());
     }
@@ -161,6 +203,20 @@ fn drafts(manifest: &Manifest, images: Images<'_>) -> Result<Vec<Draft>, Problem
     for (index, entry) in manifest.units.iter().enumerate() {
         let spec = unit(index, entry)?;
         push(Kind::Unit, index, &entry.name, &entry.after, &entry.restart_on, spec.into());
+    }
+    for (index, entry) in manifest.timers.iter().enumerate() {
+        let spec = TimerSpec {
+            name: entry.name.clone(),
+            calendar: entry.calendar.clone(),
+            interval_s: entry.interval_s,
+            persistent: entry.persistent,
+            randomized_delay_s: entry.randomized_delay_s,
+            command: entry.command.clone(),
+            user: entry.user.clone(),
+            environment: entry.environment.clone(),
+            working_directory: entry.working_directory.clone(),
+        };
+        push(Kind::Timer, index, &entry.name, &entry.after, &[], spec.into());
     }
     for (index, entry) in manifest.containers.iter().enumerate() {
         let spec = container(manifest, index, entry, images)?;
@@ -189,15 +245,20 @@ fn unit(index: usize, entry: &UnitEntry) -> Result<UnitSpec, Problem> {
     if entry.source.is_some() {
         return Err(Problem::new(at, "the unit file was not put into the manifest by whoever read it"));
     }
-    if entry.content.is_none() && entry.enabled.is_none() && entry.active.is_none() {
+    if entry.content.is_none()
+        && entry.drop_ins.is_empty()
+        && entry.enabled.is_none()
+        && entry.active.is_none()
+    {
         return Err(Problem::new(
             at,
-            "nothing is said of the unit: expected content, source, enabled or active",
+            "nothing is said of the unit: expected content, source, drop_ins, enabled or active",
         ));
     }
     Ok(UnitSpec {
         name: entry.name.clone(),
         content: entry.content.clone(),
+        drop_ins: entry.drop_ins.clone(),
         enabled: entry.enabled,
         active: entry.active,
         restart_on: Vec::new(),
@@ -296,8 +357,8 @@ fn check_bindings(drafts: &[Draft]) -> Result<(), Problem> {
     Ok(())
 }
 
-/// What an entry has to wait for though nobody wrote it: the directories around its path, its volumes and networks, and
-/// what it mounts.
+/// What an entry has to wait for though nobody wrote it: the directories around its path, its owner, its volumes and
+/// networks, and what it mounts.
 fn implied(draft: &Draft, known: &BTreeMap<String, usize>, manifest: &Manifest) -> Vec<String> {
     let mut ids = Vec::new();
     let mut around = |path: &str| {
@@ -306,8 +367,26 @@ fn implied(draft: &Draft, known: &BTreeMap<String, usize>, manifest: &Manifest) 
         }
     };
     match &draft.spec {
-        Spec::Directory(directory) => around(&directory.path),
-        Spec::File(file) => around(&file.path),
+        Spec::Directory(directory) => {
+            around(&directory.path);
+            ids.extend([&directory.owner, &directory.group].map(|name| format!("user:{name}")));
+        }
+        Spec::File(file) => {
+            around(&file.path);
+            ids.extend([&file.owner, &file.group].map(|name| format!("user:{name}")));
+        }
+        Spec::Timer(timer) => {
+            timer.user.iter().for_each(|user| ids.push(format!("user:{user}")));
+            // The program may be a file of the module.
+            let folder = timer.working_directory.iter();
+            ids.extend(timer.command.first().into_iter().map(|program| format!("file:{program}")));
+            ids.extend(folder.map(|folder| format!("directory:{folder}")));
+        }
+        Spec::User(user) => {
+            // The folders around its home, and groups that are other users' own.
+            user.home.iter().for_each(|home| around(home));
+            ids.extend(user.groups.iter().map(|name| format!("user:{name}")));
+        }
         Spec::Container(container) => {
             for mount in &container.mounts {
                 if mount.source.starts_with('/') {

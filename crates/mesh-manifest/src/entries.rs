@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeMap, net::IpAddr};
 
-use mesh_wire::kinds::{Health, Lifecycle, Mode, Mount, Port, Ready, Replace, Tmpfs};
+use mesh_wire::kinds::{Check, Health, Lifecycle, Mode, Mount, Port, Ready, Replace, Tmpfs};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -19,6 +19,10 @@ macro_rules! entry {
             /// What has to be applied before it: `KIND:NAME` of other entries of this module, such as `file:/etc/hello`.
             #[serde(default, skip_serializing_if = "Vec::is_empty")]
             pub after: Vec<String>,
+            /// Whether the mesh only looks at it and says what is other than written here: it then makes, repairs and removes
+            /// nothing of it.
+            #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+            pub observe_only: bool,
         }
     };
 }
@@ -63,6 +67,9 @@ entry! {
         /// Which group owns it. `root` where not given.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         group: Option<String>,
+        /// What its content has to pass before it is put in its place, such as "nginx"; not checked where not given.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        check: Option<Check>,
     }
 }
 
@@ -88,6 +95,9 @@ entry! {
         /// The file that holds the unit file: a path below the folder of `module.toml`. Instead of `content`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         source: Option<String>,
+        /// Its drop-ins, each by its name such as "10-limits.conf". Others stay.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        drop_ins: BTreeMap<String, String>,
         /// Whether it starts with the machine. Left as it is where not given.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         enabled: Option<bool>,
@@ -101,10 +111,77 @@ entry! {
 }
 
 entry! {
+    /// A program that runs at times of the calendar, or again and again. Its id is `timer:NAME`.
+    TimerEntry {
+        /// Its name, without a type. Used as it is: two modules cannot have the same.
+        name: String,
+        /// When it runs, as systemd.time(7) writes it, such as "Mon..Fri *-*-* 08:30:00". Either this or `interval_s`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        calendar: Option<String>,
+        /// Seconds from one start to the next.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        interval_s: Option<u64>,
+        /// Whether it runs at once where the machine was off when it should have run.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        persistent: bool,
+        /// By how many seconds each run is delayed at most, at random.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        randomized_delay_s: Option<u64>,
+        /// The program by its absolute path, and its arguments, each exactly as the program gets it.
+        command: Vec<String>,
+        /// The user by whom it runs; root where not given.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        user: Option<String>,
+        /// Variables of its environment. No secrets: whoever may read the unit file sees them.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        environment: BTreeMap<String, String>,
+        /// In which folder it runs; `/` where not given.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        working_directory: Option<String>,
+    }
+}
+
+entry! {
     /// An image that the engine has before anything needs it. Its id is `image:` and its name, without the digest.
     ImageEntry {
         /// One the mesh carries (`mesh/hello`), or any by content (`NAME@sha256:DIGEST`).
         image: String,
+    }
+}
+
+entry! {
+    /// A system user and the group of its name, without a password. Deleted with the module where the mesh made it. Files
+    /// and directories of this module that belong to it wait for it. Its id is `user:NAME`.
+    UserEntry {
+        /// Its name. Used as it is: two modules cannot have the same.
+        name: String,
+        /// Its number; chosen by the machine where not given.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        uid: Option<u32>,
+        /// The number of its group; chosen by the machine where not given.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        gid: Option<u32>,
+        /// Its home, made where there is none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        home: Option<String>,
+        /// Its login shell; none where not given.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        shell: Option<String>,
+        /// Further groups it is in. They have to exist.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        groups: Vec<String>,
+    }
+}
+
+entry! {
+    /// Parameters of the kernel, set at once and whenever the machine starts. Removed with the module: the old values come
+    /// back. Its id is `sysctl:NAME`.
+    SysctlEntry {
+        /// What the settings are called together: they are kept in `/etc/sysctl.d/90-mesh-NAME.conf`. Two modules cannot
+        /// have the same.
+        name: String,
+        /// Each parameter, such as "net.ipv4.ip_forward", and its value. Two modules cannot set the same.
+        settings: BTreeMap<String, String>,
     }
 }
 

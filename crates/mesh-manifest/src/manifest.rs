@@ -9,8 +9,8 @@ use sha2::{Digest as _, Sha256};
 use crate::{
     build,
     entries::{
-        ContainerEntry, DirectoryEntry, FileEntry, ImageEntry, NetworkEntry, PackageEntry, UnitEntry,
-        VolumeEntry,
+        ContainerEntry, DirectoryEntry, FileEntry, ImageEntry, NetworkEntry, PackageEntry, SysctlEntry,
+        TimerEntry, UnitEntry, UserEntry, VolumeEntry,
     },
     place::{Key, Problem},
     placement::Placement,
@@ -41,6 +41,12 @@ pub struct Manifest {
     /// Packages of the machine's package manager.
     #[serde(default, rename = "package", skip_serializing_if = "Vec::is_empty")]
     pub packages: Vec<PackageEntry>,
+    /// System users.
+    #[serde(default, rename = "user", skip_serializing_if = "Vec::is_empty")]
+    pub users: Vec<UserEntry>,
+    /// Parameters of the kernel.
+    #[serde(default, rename = "sysctl", skip_serializing_if = "Vec::is_empty")]
+    pub sysctls: Vec<SysctlEntry>,
     /// Files.
     #[serde(default, rename = "file", skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<FileEntry>,
@@ -56,6 +62,9 @@ pub struct Manifest {
     /// systemd units.
     #[serde(default, rename = "unit", skip_serializing_if = "Vec::is_empty")]
     pub units: Vec<UnitEntry>,
+    /// Programs that run at times.
+    #[serde(default, rename = "timer", skip_serializing_if = "Vec::is_empty")]
+    pub timers: Vec<TimerEntry>,
     /// Containers.
     #[serde(default, rename = "container", skip_serializing_if = "Vec::is_empty")]
     pub containers: Vec<ContainerEntry>,
@@ -89,8 +98,8 @@ impl Manifest {
         if self.count() == 0 {
             return Err(Problem::new(
                 [],
-                "the module has no resource: expected at least one [[directory]], [[file]], [[package]], [[unit]], \
-                 [[image]], [[volume]], [[network]] or [[container]]",
+                "the module has no resource: expected at least one [[directory]], [[file]], [[package]], [[sysctl]], \
+                 [[timer]], [[unit]], [[user]], [[image]], [[volume]], [[network]] or [[container]]",
             ));
         }
         if self.count() > MAX_RESOURCES {
@@ -122,11 +131,14 @@ impl Manifest {
     fn count(&self) -> usize {
         self.directories.len()
             + self.packages.len()
+            + self.users.len()
+            + self.sysctls.len()
             + self.files.len()
             + self.images.len()
             + self.volumes.len()
             + self.networks.len()
             + self.units.len()
+            + self.timers.len()
             + self.containers.len()
     }
 
@@ -134,5 +146,6 @@ impl Manifest {
         let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
         self.files.iter().map(|file| length(&file.content) + length(&file.base64)).sum::<usize>()
             + self.units.iter().map(|unit| length(&unit.content)).sum::<usize>()
+            + self.units.iter().flat_map(|unit| unit.drop_ins.values()).map(String::len).sum::<usize>()
     }
 }

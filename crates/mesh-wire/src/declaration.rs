@@ -48,6 +48,10 @@ pub struct Resource {
     /// What has to be applied before it, by id. A failure there blocks this one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub after: Vec<ResourceId>,
+    /// Whether the node only looks at it and reports what is other than declared: it then makes, repairs and removes nothing
+    /// of it. Absent where the node keeps it as declared.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub observe_only: bool,
     /// Its kind and what the kind needs to know: the members `kind` and `spec`.
     #[serde(flatten)]
     pub spec: Spec,
@@ -83,6 +87,8 @@ struct Frame<'a> {
     kind: String,
     #[serde(default)]
     after: Vec<ResourceId>,
+    #[serde(default)]
+    observe_only: bool,
     #[serde(borrow)]
     spec: &'a RawValue,
 }
@@ -141,7 +147,7 @@ impl Resource {
         let frame: Frame<'_> = serde_json::from_str(json).map_err(unreadable)?;
         let spec = Spec::read(&frame.kind, frame.spec.get())
             .map_err(|reason| UnreadableResource { id: frame.id.to_string(), reason })?;
-        Ok(Self { id: frame.id, after: frame.after, spec })
+        Ok(Self { id: frame.id, after: frame.after, observe_only: frame.observe_only, spec })
     }
 
     /// The resource as it stands in a declaration.

@@ -2,33 +2,43 @@
 //!
 //! One file a kind. A kind or a member that this version does not know is refused by name, never half-read.
 
+mod check;
 mod container;
 mod database;
 mod directory;
 mod file;
+mod host;
 mod image;
 mod mode;
 mod network;
 mod package;
+mod sysctl;
+mod timer;
 mod unit;
+mod user;
 mod vhost;
 mod volume;
 
 use std::fmt;
 
+pub use check::Check;
 pub use container::{
     ContainerSpec, Health, HttpProbe, Lifecycle, Mount, Port, Protocol, Ready, Replace, Tmpfs,
 };
 pub use database::DatabaseSpec;
 pub use directory::DirectorySpec;
 pub use file::{Content, FileSpec, InvalidContent};
+pub use host::{HostSource, HostSpec};
 pub use image::ImageSpec;
 pub use mode::{InvalidMode, Mode};
 pub use network::NetworkSpec;
 pub use package::PackageSpec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+pub use sysctl::SysctlSpec;
+pub use timer::TimerSpec;
 pub use unit::UnitSpec;
+pub use user::UserSpec;
 pub use vhost::VhostSpec;
 pub use volume::VolumeSpec;
 
@@ -106,12 +116,16 @@ kinds! {
     File "file" FileSpec: "A file, its content, its mode and its owner.",
     Package "package" PackageSpec: "Packages of the machine's package manager.",
     Unit "unit" UnitSpec: "A systemd unit.",
+    Timer "timer" TimerSpec: "A program that a systemd timer runs.",
+    User "user" UserSpec: "A system user and the group of its name.",
+    Sysctl "sysctl" SysctlSpec: "Parameters of the kernel.",
     Container "container" Box<ContainerSpec>: "A container of the machine's engine.",
     Image "image" ImageSpec: "An image of the machine's engine.",
     Volume "volume" VolumeSpec: "A named volume of the machine's engine.",
     Network "network" NetworkSpec: "A network of the machine's engine.",
     Database "database" DatabaseSpec: "A database and its owner in a PostgreSQL container of this machine. Carried only.",
     Vhost "vhost" VhostSpec: "A virtual host and its administrator in a broker container of this machine. Carried only.",
+    Host "host" HostSpec: "The version of the host itself. Never a module's.",
 }
 
 // By far the largest of all, and rarely the most frequent: the others do not pay for it.

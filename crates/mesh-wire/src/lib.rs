@@ -20,6 +20,6 @@ pub use kinds::{Kind, Spec};
 pub use local::{LocalDeclaration, LocalError};
 pub use signed::{FrameRefusal, MAX_FRAME_BYTES, Signed, VerifiedBytes, frame_bytes};
 pub use statement::{
-    Alive, Boot, Disk, Drift, Facts, KEY_ALIVE, KEY_REPORT, MAX_DRIFT, MAX_STATEMENT_BYTES, Report,
-    SIGNATURE_HEADER,
+    Alive, Boot, Disk, Drift, Facts, FailedVersion, KEY_ALIVE, KEY_REPORT, MAX_DRIFT, MAX_STATEMENT_BYTES,
+    Report, SIGNATURE_HEADER, Upgrade,
 };

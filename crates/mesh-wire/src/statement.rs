@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use mesh_ids::{NodeName, Position, ResourceId};
+use mesh_ids::{Digest, NodeName, Position, ResourceId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -63,6 +63,9 @@ pub struct Report {
     /// What was found changed and put right since the last report that arrived, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub drift: Vec<Drift>,
+    /// How it stands with the host's own upgrade; absent where there is nothing to say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub upgrade: Option<Upgrade>,
 }
 
 impl Report {
@@ -79,8 +82,31 @@ impl Report {
             boot: None,
             facts: None,
             drift: Vec::new(),
+            upgrade: None,
         }
     }
+}
+
+/// How it stands with the host's own upgrade.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Upgrade {
+    /// Whether the version that speaks is on trial: it has not proved itself yet.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub on_trial: bool,
+    /// The versions that failed on this node and are not tried again by themselves, the latest last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failed: Vec<FailedVersion>,
+}
+
+/// A version of the host that failed on a node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FailedVersion {
+    /// Its version, as it was declared.
+    pub version: String,
+    /// The SHA-256 of the program.
+    pub digest: Digest,
+    /// Why, for a person.
+    pub reason: String,
 }
 
 /// Which start of the host a report belongs to.
@@ -132,7 +158,7 @@ pub struct Disk {
     pub free_bytes: u64,
 }
 
-/// A resource that was found other than declared.
+/// A resource that was found other than declared: the node's own, or one it only observes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Drift {
     /// Rises by one with every drift this node ever noticed: reported twice, it is counted once.
@@ -141,9 +167,9 @@ pub struct Drift {
     pub resource: ResourceId,
     /// When it was noticed, in seconds since 1970-01-01 UTC.
     pub noticed_at: i64,
-    /// What was found, for a person: the steps it took or would take.
+    /// What was found, for a person: what is there instead, and the steps it took or would take.
     pub found: Vec<String>,
-    /// When it was put right; absent while it is not.
+    /// When it was put right, or was no longer observed; absent while neither is so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repaired_at: Option<i64>,
 }

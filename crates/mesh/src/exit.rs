@@ -4,11 +4,14 @@ use std::process::ExitCode;
 
 use mesh_api::ProblemCode;
 use mesh_client::Error;
+use mesh_manifest::ManifestError;
 
 use crate::output;
 
 /// Something failed.
 const FAILED: u8 = 1;
+/// What was handed in is not what it has to be: the words of the command line (clap's own code), or a manifest.
+const WRONG: u8 = 2;
 /// The control plane refused: the plan no longer holds, the name is taken, the caller may not.
 const REFUSED: u8 = 3;
 /// The control plane does not answer.
@@ -20,11 +23,21 @@ const NOT_FOUND: u8 = 5;
 pub(crate) const CODES: &str = "Exit codes:
   0  done
   1  failed
-  2  wrong usage
+  2  wrong usage, or a manifest that cannot be read
   3  refused: the plan no longer holds, the name is taken, not allowed
   4  the control plane does not answer
   5  there is no such node or module
   10 `plan --exit-code`: there is something to change";
+
+/// A file that the command line names and that cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("read {path}: {reason}")]
+pub(crate) struct Unread {
+    /// Its path.
+    pub(crate) path: String,
+    /// Why, and what to do.
+    pub(crate) reason: String,
+}
 
 /// Prints the failure with its causes once and chooses the exit code.
 pub(crate) fn with(error: &anyhow::Error) -> ExitCode {
@@ -36,7 +49,9 @@ pub(crate) fn with(error: &anyhow::Error) -> ExitCode {
         }
     }
     output::remark(&format!("mesh: {}", output::printable(&text.replace('\n', " "))));
-    ExitCode::from(error.chain().find_map(|cause| cause.downcast_ref::<Error>()).map_or(FAILED, code))
+    let is_manifest = error.chain().any(|cause| cause.is::<ManifestError>() || cause.is::<Unread>());
+    let other = if is_manifest { WRONG } else { FAILED };
+    ExitCode::from(error.chain().find_map(|cause| cause.downcast_ref::<Error>()).map_or(other, code))
 }
 
 fn code(error: &Error) -> u8 {
@@ -45,6 +60,7 @@ fn code(error: &Error) -> u8 {
         Error::Refused(problem) => match problem.code {
             ProblemCode::NotFound => NOT_FOUND,
             ProblemCode::Unavailable => UNREACHABLE,
+            ProblemCode::Malformed | ProblemCode::TooLarge => WRONG,
             ProblemCode::Internal | ProblemCode::Unknown => FAILED,
             _ => REFUSED,
         },

@@ -93,6 +93,12 @@ pub(crate) fn duration(seconds: u64) -> String {
     }
 }
 
+/// So many of these: `1 node`, `3 nodes`. For words that take an s.
+pub(crate) fn count(number: usize, what: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {what}{plural}")
+}
+
 /// A number of bytes as a person says it: `512 MiB`.
 pub(crate) fn bytes(count: u64) -> String {
     const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
@@ -107,6 +113,7 @@ mod tests {
 
     #[test]
     fn numbers_are_said_as_a_person_says_them() {
+        assert_eq!([0, 1, 2].map(|number| count(number, "node")), ["0 nodes", "1 node", "2 nodes"]);
         assert_eq!([0, 59, 200, 7500, 792_000].map(duration), ["0s", "59s", "3m 20s", "2h 5m", "9d 4h"]);
         assert_eq!(
             [0, 1023, 1024, 512 << 20, 3 << 40].map(bytes),

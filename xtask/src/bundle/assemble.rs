@@ -1,4 +1,5 @@
-//! Puts a bundle together: `bundle.toml` with digests, `oci/` with the images, `apt/` with the packages of step 0.
+//! Puts a bundle together: `bundle.toml` with digests, `oci/` with the images, `apt/` with the packages of step 0, `host/`
+//! with the host, to which a machine that gets the bundle can be upgraded.
 //!
 //! It adds digests and nothing else to what `bundle/bundle.in.toml` says. The finished folder takes the old one's place
 //! whole, so that a build cut short leaves a bundle that works. [`super::run`] calls it.
@@ -26,6 +27,9 @@ const SOURCE: &str = "bundle.in.toml";
 const ENGINE: &str = "package:engine";
 const ENGINE_SUITE: &str = "bookworm";
 
+/// The host, in `dist/` and in `host/` of the bundle.
+const HOST: &str = "mesh-host";
+
 /// Builds every image of the bundle and writes the bundle to `into`.
 pub(crate) fn assemble(kitchen: &Kitchen, into: &Path) -> anyhow::Result<()> {
     let source = kitchen.recipes.join(SOURCE);
@@ -44,7 +48,10 @@ pub(crate) fn assemble(kitchen: &Kitchen, into: &Path) -> anyhow::Result<()> {
 
     let toml = bundle.to_toml()?;
     let packages = packages(kitchen, &bundle)?;
-    if is_there(into, &toml, packages.as_ref()) {
+    let host = kitchen.dist.join(HOST);
+    let host =
+        fs::read(&host).with_context(|| format!("read {}: cargo xtask build makes it", host.display()))?;
+    if is_there(into, &toml, packages.as_ref(), &host) {
         println!("{}  is up to date", into.display());
         return Ok(());
     }
@@ -60,6 +67,10 @@ pub(crate) fn assemble(kitchen: &Kitchen, into: &Path) -> anyhow::Result<()> {
         fs::write(work.path().join("apt/packages.txt"), lines(needed))?;
     }
     fs::write(work.path().join("bundle.toml"), toml)?;
+    fs::create_dir(work.path().join("host"))?;
+    let program = work.path().join("host").join(HOST);
+    fs::write(&program, host)?;
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755))?;
     // A temporary folder is its maker's alone; apt reads repositories as a user of its own.
     fs::set_permissions(work.path(), fs::Permissions::from_mode(0o755))?;
 
@@ -80,9 +91,10 @@ pub(crate) fn assemble(kitchen: &Kitchen, into: &Path) -> anyhow::Result<()> {
 }
 
 /// Whether the bundle is there already. Its images are not read: whoever uses one verifies it.
-fn is_there(into: &Path, toml: &str, packages: Option<&Packages>) -> bool {
+fn is_there(into: &Path, toml: &str, packages: Option<&Packages>, host: &[u8]) -> bool {
     let holds = |name: &str, text: &str| fs::read_to_string(into.join(name)).is_ok_and(|there| there == text);
     holds("bundle.toml", toml)
+        && fs::read(into.join("host").join(HOST)).is_ok_and(|there| there == host)
         && packages.is_none_or(|packages| holds("apt/packages.txt", &lines(&packages.needed)))
         && (packages.is_none() || into.join("apt/Packages").exists())
         && Layout::open(&into.join("oci")).and_then(|layout| layout.images()).is_ok()

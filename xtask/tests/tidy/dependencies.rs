@@ -85,6 +85,7 @@ const AROUND: &[Row] = &[
         "mesh-testkit",
         &["mesh-ids", "mesh-seal", "mesh-wire", "mesh-events", "mesh-api", "mesh-store", "mesh-link"],
     ),
+    ("mesh-fuzz", &["mesh-ids", "mesh-seal", "mesh-wire", "mesh-manifest", "mesh-host"]),
     ("mesh-lab", &["mesh-ids", "mesh-api", "mesh-client", "mesh-bundle", "mesh-testkit"]),
     ("mesh-bench", &["mesh-ids", "mesh-wire", "mesh-api", "mesh-client", "mesh-lab", "mesh-testkit"]),
     (

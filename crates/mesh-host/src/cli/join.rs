@@ -11,6 +11,7 @@ use super::{Ended, Exit, output::print};
 use crate::{
     failure::Failure,
     join::{self, DEADLINE, JoinError, Joined},
+    link_file,
     machine::{Machine, facts},
     paths::Paths,
     report::LinkState,
@@ -46,6 +47,9 @@ pub(super) struct Join {
 impl Join {
     pub(super) async fn run(self, paths: &Paths) -> Result<Exit, Ended> {
         let token = self.read_token()?;
+        if let Some(missing) = link_file::missing(paths)?.filter(|missing| missing.was_a_node) {
+            return Err(Ended::new(Exit::Refused, missing.why));
+        }
         let machine = Machine::real(paths);
         let node = join::Machine {
             paths,

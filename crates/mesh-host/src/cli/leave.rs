@@ -4,19 +4,16 @@ use clap::Args;
 
 use super::{Ended, Exit, output::print, trust};
 use crate::{
-    failure::Failure,
-    host::Host,
-    keys::NodeKeys,
-    ledger::Origin,
-    link_file::{self, LinkFile},
+    leave::{self, LeaveError},
     machine::Machine,
     paths::Paths,
-    service,
 };
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Everything the mesh assigned is removed, and what stood there before is put back. Volumes and databases keep their data.
+Everything the mesh assigned is removed, and what stood there before is put back. Where the
+machine carries nothing, the host's own unit, ledger and folders go, too. Volumes and databases
+keep their data; what stays is said, with the reason. Killed, the same command goes on from there.
 The mesh still lists the node: 'mesh node remove NAME' there.
 
 Examples:
@@ -30,38 +27,28 @@ pub(super) struct Leave {
 
 impl Leave {
     pub(super) async fn run(self, paths: &Paths) -> Result<Exit, Ended> {
-        let joined = LinkFile::read(paths)?.is_some();
-        let machine = Machine::real(paths);
         // A machine whose keys are gone can leave, too.
         let trust = trust(paths).ok().flatten().map(|(_, _, trust)| trust);
-        let mut host = Host::open(paths, machine.clone(), trust).await?;
-        let refused = host.refuse_unreadable("nothing was removed and nothing forgotten");
-        refused.map_err(|why| Ended::new(Exit::Refused, why.to_string()))?;
-        // The daemon before anything else: it would bring back what is removed.
-        service::stop(&machine).await?;
-        let outcome =
-            host.remove_all(self.carried, &mut |_, id, step| print(format_args!("{id}: {step}"))).await?;
-        let left: Vec<String> = outcome.failed.iter().map(|((_, id), why)| format!("{id}: {why}")).collect();
-        let left_of = |origin: Origin| host.memory().entries.keys().any(|(of, _)| *of == origin);
-        let carries = left_of(Origin::Carried);
-        if left_of(Origin::Assigned) || (self.carried && carries) {
-            let why =
-                format!("something could not be removed, so nothing was forgotten:\n  {}", left.join("\n  "));
-            return Err(Failure::new(why).into());
+        let machine = Machine::real(paths);
+        let mut tell = |id: &str, step: &crate::step::Step| print(format_args!("{id}: {step}"));
+        let left = leave::leave(paths, &machine, trust, self.carried, &mut tell).await?;
+        for stays in &left.stays {
+            print(format_args!("stays: {stays}"));
         }
-        host.forget_assigned()?;
-        link_file::forget(paths)?;
-        NodeKeys::remove(paths)?;
-        if carries {
-            service::start(&machine).await?;
-        } else {
-            service::remove(&machine).await?;
-        }
-        print(if joined {
+        print(if left.was_a_node {
             "left the mesh"
         } else {
             "this machine had joined no mesh; nothing assigned is left"
         });
         Ok(Exit::Done)
+    }
+}
+
+impl From<LeaveError> for Ended {
+    fn from(error: LeaveError) -> Self {
+        match error {
+            LeaveError::Refused(why) => Self::new(Exit::Refused, why.to_string()),
+            LeaveError::Failed(why) => why.into(),
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use crate::failure::Failure;
 
-/// The code a command ends with. The same in every program of the mesh, but for [`Exit::Changes`].
+/// The code a command ends with. The same in every program of the mesh, but for the last two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
     /// Done.
@@ -21,6 +21,9 @@ pub enum Exit {
     NotFound = 5,
     /// `plan --exit-code`: something would change.
     Changes = 10,
+    /// `run`: a person has to put something right, and the service stays down until then. A code of its own, which no other
+    /// program ends with by accident: one that is tried as the host and fails has to be followed by the installed one.
+    StaysDown = 30,
 }
 
 impl From<Exit> for ExitCode {

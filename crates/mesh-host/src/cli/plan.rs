@@ -62,8 +62,17 @@ fn print_text(plan: &reconcile::Plan) {
             Err(why) => print(format_args!("    cannot: {why}")),
         }
     }
+    for (origin, id, differs) in &plan.observed {
+        print(format_args!("= {id} ({origin}, only observed) is other than declared"));
+        for found in differs {
+            print(format_args!("    {found}"));
+        }
+    }
     match plan.planned.len() {
-        0 => print(format_args!("no change: all {} resources are as declared", plan.unchanged)),
+        0 if plan.observed.is_empty() => {
+            print(format_args!("no change: all {} resources are as declared", plan.unchanged));
+        }
+        0 => print(format_args!("no change: {} resources are as declared", plan.unchanged)),
         n => print(format_args!("{n} to change, {} as declared", plan.unchanged)),
     }
 }
@@ -80,7 +89,12 @@ fn print_json(plan: &reconcile::Plan) -> Result<(), Ended> {
             serde_json::json!({ "origin": origin, "id": id, "removal": removal, "steps": steps, "error": error })
         })
         .collect();
-    let json = serde_json::json!({ "changes": planned, "unchanged": plan.unchanged });
+    let observed: Vec<_> = plan
+        .observed
+        .iter()
+        .map(|(origin, id, differs)| serde_json::json!({ "origin": origin, "id": id, "differs": differs }))
+        .collect();
+    let json = serde_json::json!({ "changes": planned, "observed": observed, "unchanged": plan.unchanged });
     let json = serde_json::to_string_pretty(&json);
     print(json.map_err(|error| Ended::new(Exit::Failed, format!("write JSON: {error}")))?);
     Ok(())

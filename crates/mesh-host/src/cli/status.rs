@@ -11,6 +11,7 @@ use crate::{
     paths::Paths,
     report::LinkState,
     status,
+    upgrade::{Failed, Intention, Stage, State, Trial, short},
 };
 
 #[derive(Debug, Args)]
@@ -34,8 +35,23 @@ impl Status {
         } else {
             show(&status, machine.clock.now());
         }
-        let failing = !status.trouble.is_empty() || status.resources.iter().any(|resource| !resource.applied);
+        let failing =
+            !status.trouble.is_empty() || status.resources.iter().any(|resource| !resource.is_settled());
         Ok(if failing { Exit::Failed } else { Exit::Done })
+    }
+}
+
+fn show_upgrade(upgrade: &State) {
+    if let Some(Trial { intention, stage }) = &upgrade.trial {
+        let Intention { version, digest, .. } = intention;
+        let how = match stage {
+            Stage::Waiting { .. } => "is to be tried",
+            Stage::Begun { .. } => "is on trial",
+        };
+        print(format_args!("upgrade      {version} ({}) {how}", short(digest)));
+    }
+    for Failed { version, digest, why, .. } in &upgrade.failed {
+        print(format_args!("failed       {version} ({}): {why}", short(digest)));
     }
 }
 
@@ -49,6 +65,7 @@ fn show(status: &status::Status, now: i64) {
         None => print("node         (has joined no mesh)"),
     }
     print(format_args!("host         {}", status.version));
+    show_upgrade(&status.upgrade);
     match &status.link {
         LinkState::NotJoined => {}
         LinkState::Connected { since, broker } => {
@@ -71,7 +88,7 @@ fn show(status: &status::Status, now: i64) {
         }
     }
     if status.undelivered_drift > 0 && status.node.is_some() {
-        print(format_args!("undelivered  {} repairs to be reported", status.undelivered_drift));
+        print(format_args!("undelivered  {} drifts to be reported", status.undelivered_drift));
     }
     if status.resources.is_empty() {
         return print("\nnothing is declared");
@@ -80,12 +97,7 @@ fn show(status: &status::Status, now: i64) {
     table.load_style(NOTHING).set_header(["RESOURCE", "KIND", "ORIGIN", "STATE"]);
     for resource in &status.resources {
         let kind = resource.kind.map(|kind| kind.to_string()).unwrap_or_default();
-        let state = match &resource.failed {
-            Some(why) => format!("failed: {why}"),
-            None if resource.applied => "applied".to_owned(),
-            None => "waiting".to_owned(),
-        };
-        table.add_row([resource.id.clone(), kind, resource.origin.to_string(), state]);
+        table.add_row([resource.id.clone(), kind, resource.origin.to_string(), resource.words(ago)]);
     }
     print(format_args!("\n{table}"));
 }

@@ -3,6 +3,7 @@
 use clap::Args;
 
 use super::{Ended, Exit, output::print};
+use crate::machine::program::own_digest;
 
 #[derive(Debug, Args)]
 pub(super) struct Version {
@@ -12,11 +13,11 @@ pub(super) struct Version {
 }
 
 impl Version {
-    #[expect(clippy::unnecessary_wraps, reason = "every command ends the same way")]
     pub(super) fn run(self) -> Result<Exit, Ended> {
         let version = env!("CARGO_PKG_VERSION");
         if self.json {
-            print(serde_json::json!({ "name": "mesh-host", "version": version }));
+            let digest = own_digest()?;
+            print(serde_json::json!({ "name": "mesh-host", "version": version, "digest": digest }));
         } else {
             print(format_args!("mesh-host {version}"));
         }

@@ -15,7 +15,7 @@ use super::Host;
 use crate::{
     failure::Failure,
     ledger::{Entry, Memory, Origin, Record},
-    reconcile::{Declared, is_same_thing},
+    reconcile::{Declared, Ways, is_same_thing},
 };
 
 /// What a node says of itself after a person at the machine began its ledger anew.
@@ -33,8 +33,9 @@ impl Host {
             }
             (None, _) => format!(
                 "where the machine is a node, run 'mesh node recover NAME' where the mesh is administered; where it is \
-                 none any more, move {} away, and what the host had put on the machine stays there as yours",
-                self.paths.ledger().display()
+                 none any more, move {} and {} away, and what the host had put on the machine stays there as yours",
+                self.paths.ledger().display(),
+                self.paths.ledger_note().display()
             ),
         };
         Err(Failure::new(format!("the ledger of this machine cannot be read ({reason}), so {so}: {next}")))
@@ -66,7 +67,12 @@ impl Host {
         let mut memory = self.ledger.left().unwrap_or(self.ledger.memory()).clone();
         memory.take(first.clone());
         let carried: Vec<Declared> = memory.carried.iter().cloned().map(Ok).collect();
-        let left_alone = left_alone(&memory, &carried, assigned);
+        let ways = Ways::of(&self.machine);
+        let left_alone = left_alone(
+            &memory,
+            &ways.lead_all(&carried),
+            assigned.map(|list| ways.lead_all(list)).as_deref(),
+        );
         let now = self.number_of_now();
         let last_drift = memory.last_drift.max(now);
         let mut records = Vec::new();

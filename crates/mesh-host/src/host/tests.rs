@@ -1,5 +1,7 @@
 //! The host as a whole, on a machine in memory: two origins, a stale declaration, a ledger that cannot be read.
 
+mod observed;
+
 use std::{fs, rc::Rc};
 
 use tempfile::TempDir;
@@ -7,7 +9,10 @@ use tempfile::TempDir;
 use super::*;
 use crate::{
     contract::{folder, resources},
-    machine::{engine::NoEngine, fake::World},
+    machine::{
+        engine::NoEngine,
+        fake::{Node, World, root},
+    },
     test_mesh::{ISSUED, NOT_AFTER, TestMesh},
 };
 
@@ -377,4 +382,117 @@ async fn two_processes_take_turns_and_see_each_others_work() {
     assert_eq!((outcome.drifted, bench.world.text("/etc/a").as_deref()), (1, Some("x")));
     let outcome = carry(&mut command, Vec::new()).await;
     assert_eq!((failed(&outcome), bench.world.text("/etc/a")), (Vec::new(), None));
+}
+
+fn key(id: &str) -> (Origin, String) {
+    (Origin::Assigned, id.to_owned())
+}
+
+#[tokio::test]
+async fn what_fails_says_since_when_and_with_what_at_first_over_restarts() {
+    let bench = Bench::new();
+    let (bad, at) = (bench.mesh.with(1, 1, &list(&[file("a", "/etc/none/a", "x")])), bench.world.now.get());
+    follow(&mut bench.host().await, &bad).await;
+    for later in [60, 3600] {
+        bench.world.now.set(at + later);
+        // Another cause by now.
+        bench.world.put("/etc/none", "in the way", 0o644);
+        let mut host = bench.host().await;
+        round(&mut host).await;
+        let since = host.failing_since(&key("a")).expect("it fails").clone();
+        assert!(since.at == at && since.first.contains("there is no folder /etc/none"), "{since:?}");
+        let report = host.report().expect("a report");
+        let words = &report.failed["a"];
+        assert!(
+            words.contains("/etc/none is not a directory")
+                && words.contains("(failing since 2030-03-17T17:46:40Z, at first with: ")
+                && words.contains("there is no folder /etc/none"),
+            "{words}"
+        );
+        let status = crate::status::Status::of(&host, &crate::report::LinkState::NotJoined, "");
+        let shown = &status.resources[0];
+        assert_eq!(shown.failing_since, Some(at));
+        assert!(shown.failed_first.as_ref().is_some_and(|first| first.contains("no folder")), "{shown:?}");
+    }
+    bench.world.tree.borrow_mut().insert("/etc/none".to_owned(), Node::Directory(root(0o755)));
+    let mut host = bench.host().await;
+    assert_eq!(failed(&round(&mut host).await), []);
+    assert_eq!(host.failing_since(&key("a")), None, "a new failing begins anew");
+    drop(host);
+    assert_eq!(bench.host().await.failing_since(&key("a")), None);
+}
+
+#[tokio::test]
+async fn a_ledger_that_is_gone_keeps_what_runs_and_what_stood_there_before() {
+    let bench = Bench::new();
+    bench.world.put("/etc/a", "a person's", 0o644);
+    let declared = list(&[file("a", "/etc/a", "x")]);
+    follow(&mut bench.host().await, &bench.mesh.with(3, 7, &declared)).await;
+    let kept = bench.world.kept.borrow().clone();
+    assert_eq!(kept.len(), 1);
+    for running in [false, true] {
+        let mut host = bench.host().await;
+        if !running {
+            drop(host);
+        }
+        fs::remove_dir_all(bench.paths().ledger()).expect("lost");
+        bench.world.put("/etc/a", "by hand", 0o644);
+        host = bench.host().await;
+        assert!(host.round(&mut |_, _, _| {}).await.is_err());
+        assert!(host.refused().contains("it is gone, though there was one"), "{}", host.refused());
+        assert!(host.carry(Vec::new(), &mut |_, _, _| {}).await.is_err());
+        let generation = if running { 4 } else { 3 };
+        for (generation, sequence) in [(1, 9), (generation, 8), (generation, u64::MAX)] {
+            let taken = host.accept(&bench.mesh.with(generation, sequence, &declared)).await;
+            assert!(matches!(taken, Ok(Taken::Refused(Refusal::NoRecovery { .. }))), "{taken:?}");
+        }
+        assert_eq!(bench.world.text("/etc/a").as_deref(), Some("by hand"), "nothing was applied");
+        follow(&mut host, &bench.mesh.with(generation + 1, 1, &declared)).await;
+        round(&mut host).await;
+        assert_eq!(bench.world.text("/etc/a").as_deref(), Some("x"));
+        for (digest, content) in &kept {
+            assert_eq!(bench.world.kept.borrow().get(digest), Some(content), "what stood there is not lost");
+        }
+        assert!(!bench.paths().ledger().join("journal.unreadable-1").exists());
+    }
+}
+
+#[tokio::test]
+async fn what_was_kept_outlives_a_ledger_that_a_person_moved_away_with_its_note() {
+    let bench = Bench::new();
+    bench.world.put("/etc/a", "a person's", 0o644);
+    carry(&mut bench.host().await, list(&[file("a", "/etc/a", "x")])).await;
+    let kept = bench.world.kept.borrow().clone();
+    fs::remove_dir_all(bench.paths().ledger()).expect("moved");
+    fs::remove_file(bench.paths().ledger_note()).expect("moved");
+    for _ in 0..2 {
+        carry(&mut bench.host().await, list(&[file("b", "/etc/b", "x")])).await;
+    }
+    assert_eq!(*bench.world.kept.borrow(), kept);
+    assert_eq!(bench.world.text("/etc/a").as_deref(), Some("x"), "it is the person's now");
+}
+
+#[tokio::test]
+async fn another_version_is_neither_applied_nor_failed_before_its_trial_is_over_and_told_in_words_after_it() {
+    let bench = Bench::new();
+    let mut host = bench.host().await;
+    let declared = resources(&format!(
+        r#"[{{"id": "host", "kind": "host", "spec": {{"version": "0.2.0", "source": "bundle", "digest": "sha256:{}"}}}},
+            {}]"#,
+        "01".repeat(32),
+        file("a", "/etc/a", "x")
+    ));
+    let outcome = follow(&mut host, &bench.mesh.with(1, 1, &declared)).await;
+    assert!(outcome.failed.is_empty(), "{outcome:?}");
+    let report = host.report().expect("a node");
+    assert_eq!((report.applied, report.upgrade), (vec!["a".to_owned()], None));
+    let program = bench.world.machine(Rc::new(NoEngine)).program;
+    program.begin().expect("begun");
+    let upgrade = host.report().expect("a node").upgrade.expect("told");
+    assert!(upgrade.on_trial && upgrade.failed.is_empty());
+    program.give_up("it cannot read the ledger").expect("given up");
+    let outcome = round(&mut bench.host().await).await;
+    assert!(failed(&outcome)[0].1.contains("is not tried again: it cannot read the ledger"), "{outcome:?}");
+    let upgrade = bench.host().await.report().expect("a node").upgrade.expect("told");
+    assert_eq!((upgrade.on_trial, upgrade.failed[0].reason.as_str()), (false, "it cannot read the ledger"));
 }

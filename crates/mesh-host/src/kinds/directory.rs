@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use mesh_wire::kinds::DirectorySpec;
 
-use super::{Claim, Kind, Memory};
+use super::{Claim, Kind, Memory, file::look_as};
 use crate::{
     failure::Failure,
     machine::{
@@ -32,7 +32,7 @@ impl Kind for Directory {
     }
 
     async fn observe(machine: &Machine, spec: &DirectorySpec) -> Result<Found, Failure> {
-        machine.files.look(&spec.path)
+        look_as(machine, &spec.path, &spec.owner, &spec.group)
     }
 
     fn before(_: &DirectorySpec, observed: &Found, earlier: Option<&Found>) -> Found {

@@ -4,7 +4,7 @@ use std::{
     fs::{self, DirBuilder, File, OpenOptions},
     io::{self, Write as _},
     os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _},
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
 /// One file that is appended to, or replaced whole.
@@ -19,24 +19,29 @@ pub trait Disk {
     fn sync(&mut self) -> io::Result<()>;
     /// Replaces the whole file: afterwards the old or the new one is there, whole; the new one once this returned.
     fn replace(&mut self, bytes: &[u8]) -> io::Result<()>;
-    /// Gives the file a second name, under which a person can look at it once it was replaced.
+    /// What was noted beside the file when it was begun; nothing where none ever was.
+    fn begun(&mut self) -> io::Result<Option<String>>;
+    /// Notes it, durably, where the file itself is not.
+    fn begin(&mut self, words: &str) -> io::Result<()>;
+    /// Gives the file, if it is there, a second name, under which a person can look at it once it was replaced.
     fn set_aside(&mut self) -> io::Result<()>;
     /// Whether the file is still the one this process last read or wrote.
     fn is_ours(&mut self) -> io::Result<bool>;
 }
 
-/// A file `journal` in a folder of its own, mode 0700.
+/// A file `journal` in a folder of its own, mode 0700, and a note beside the folder.
 #[derive(Debug)]
 pub struct Folder {
     place: PathBuf,
+    note: PathBuf,
     file: Option<File>,
     length: u64,
 }
 
 impl Folder {
-    /// The ledger in this folder.
-    pub fn new(folder: PathBuf) -> Self {
-        Self { place: folder, file: None, length: 0 }
+    /// The ledger in this folder. `note`: a file that says that there is one.
+    pub fn new(folder: PathBuf, note: PathBuf) -> Self {
+        Self { place: folder, note, file: None, length: 0 }
     }
 
     fn journal(&self) -> PathBuf {
@@ -103,7 +108,23 @@ impl Disk for Folder {
         Ok(())
     }
 
+    fn begun(&mut self) -> io::Result<Option<String>> {
+        read_note(&self.note)
+    }
+
+    fn begin(&mut self, words: &str) -> io::Result<()> {
+        let new = self.note.with_extension("new");
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+        file.write_all(words.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&new, &self.note)?;
+        self.note.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
+    }
+
     fn set_aside(&mut self) -> io::Result<()> {
+        if !self.journal().exists() {
+            return Ok(());
+        }
         for number in 1..1000 {
             let aside = self.place.join(format!("journal.unreadable-{number}"));
             if !aside.exists() {
@@ -114,8 +135,77 @@ impl Disk for Folder {
     }
 
     fn is_ours(&mut self) -> io::Result<bool> {
-        let there = self.journal().metadata()?;
+        let there = match self.journal().metadata() {
+            // Somebody took it away: it is read again, and found to be gone.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            there => there?,
+        };
         let ours = self.open()?.metadata()?;
         Ok((there.ino(), there.len()) == (ours.ino(), self.length))
+    }
+}
+
+/// The file of a ledger for who only looks: nothing is written, also not where the ledger would repair itself.
+#[derive(Debug)]
+pub(super) struct Glance {
+    pub(super) folder: PathBuf,
+    pub(super) note: PathBuf,
+}
+
+impl Glance {
+    fn refuse<T>() -> io::Result<T> {
+        Err(io::Error::other("the ledger was opened only to look at it"))
+    }
+}
+
+impl Disk for Glance {
+    fn read(&mut self) -> io::Result<Option<Vec<u8>>> {
+        match fs::read(self.folder.join("journal")) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn append(&mut self, _: &[u8]) -> io::Result<()> {
+        Self::refuse()
+    }
+
+    // The torn end of a ledger that is being written to: it is cut off in what was read, and nowhere else.
+    fn truncate(&mut self, _: u64) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn replace(&mut self, _: &[u8]) -> io::Result<()> {
+        Self::refuse()
+    }
+
+    fn begun(&mut self) -> io::Result<Option<String>> {
+        read_note(&self.note)
+    }
+
+    // A ledger that is being begun has its note a moment later, from who begins it.
+    fn begin(&mut self, _: &str) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn set_aside(&mut self) -> io::Result<()> {
+        Self::refuse()
+    }
+
+    fn is_ours(&mut self) -> io::Result<bool> {
+        Ok(true)
+    }
+}
+
+fn read_note(note: &Path) -> io::Result<Option<String>> {
+    match fs::read(note) {
+        Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
     }
 }

@@ -9,7 +9,7 @@
 use sha2::{Digest as _, Sha256};
 
 /// The format this program writes, and the newest it reads.
-pub(super) const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 1;
 /// `LENGTH CHECK SYNCED HEADERCHECK\n` in hexadecimal.
 const HEADER: usize = 8 + 1 + 16 + 1 + 16 + 1 + 8 + 1;
 /// `novox-mesh ledger FORMAT SNAPSHOT CHECK\n`.

@@ -2,7 +2,7 @@
 
 use std::{
     fs::{DirBuilder, File, OpenOptions},
-    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -19,7 +19,7 @@ use crate::failure::{During as _, Failure};
 const PATIENCE: Duration = Duration::from_mins(15);
 const PERIOD: Duration = Duration::from_millis(50);
 
-/// The lock file of the host. It is never removed: a removed one locks nothing.
+/// The lock file of the host. Only leaving removes it, while it holds it: who waited for it then makes a new one.
 #[derive(Debug)]
 pub struct Lock {
     path: PathBuf,
@@ -42,12 +42,13 @@ impl Lock {
 
     /// Waits until no other process holds it.
     pub async fn hold(&self) -> Result<Held, Failure> {
-        let open = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&self.path);
-        let file = open.during(format!("open {}", self.path.display()))?;
+        let mut file = self.open()?;
         let (end, mut ticks, mut said) = (Instant::now() + PATIENCE, interval(PERIOD), false);
         loop {
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) => return Ok(Held { _file: file }),
+                Ok(()) if self.is_at_its_place(&file) => return Ok(Held { _file: file }),
+                // Who left the mesh took it away meanwhile: what was locked locks nothing any more.
+                Ok(()) if Instant::now() < end => file = self.open()?,
                 Err(Errno::WOULDBLOCK) if Instant::now() < end => {
                     if !said {
                         tracing::info!("waiting for another mesh-host that is changing this machine");
@@ -55,7 +56,7 @@ impl Lock {
                     }
                     ticks.tick().await;
                 }
-                Err(Errno::WOULDBLOCK) => {
+                Ok(()) | Err(Errno::WOULDBLOCK) => {
                     return Err(Failure::new(
                         "another mesh-host has been changing this machine for 15 minutes",
                     ));
@@ -65,5 +66,46 @@ impl Lock {
                 }
             }
         }
+    }
+
+    fn open(&self) -> Result<File, Failure> {
+        // Its folder, too, may have been taken away.
+        Self::new(&self.path)?;
+        let open = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&self.path);
+        open.during(format!("open {}", self.path.display()))
+    }
+
+    fn is_at_its_place(&self, file: &File) -> bool {
+        let identity = |found: std::fs::Metadata| (found.dev(), found.ino());
+        let here = file.metadata().map(identity).ok();
+        here.is_some() && here == self.path.metadata().map(identity).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_lock_that_was_removed_meanwhile_is_not_taken_for_the_lock() {
+        let root = tempfile::tempdir().expect("a folder");
+        let path = root.path().join("state/lock");
+        let lock = Lock::new(&path).expect("a lock");
+        let first = lock.hold().await.expect("held");
+        // Who waits has the file open already.
+        let waits = async {
+            let other = Lock::new(&path).expect("a lock");
+            other.hold().await.expect("held")
+        };
+        let ends = async {
+            tokio::task::yield_now().await;
+            std::fs::remove_dir_all(root.path().join("state")).expect("removed");
+            drop(first);
+        };
+        let (second, ()) = tokio::join!(waits, ends);
+        let file = File::open(&path).expect("there is a lock again");
+        let taken = flock(&file, FlockOperation::NonBlockingLockExclusive);
+        assert_eq!(taken, Err(Errno::WOULDBLOCK), "it is not the one that is held");
+        drop(second);
     }
 }

@@ -8,11 +8,14 @@ use mesh_wire::{Drift, Resource, Signed};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
+use super::Note;
+
 /// Who put a resource on the machine. Neither removes the other's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
     /// The bundle, or a file on the machine.
+    #[default]
     Carried,
     /// The mesh.
     Assigned,
@@ -94,6 +97,25 @@ pub enum Record {
     },
     /// Something was found other than declared; said again when it is put right.
     Drift(Drift),
+    /// A resource that is only observed was found other than declared.
+    Differs {
+        /// Whose.
+        origin: Origin,
+        /// What was found.
+        drift: Drift,
+        /// Whether a confirmed report said so.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        told: bool,
+    },
+    /// It no longer is, or is no longer observed.
+    Agrees {
+        /// Whose.
+        origin: Origin,
+        /// Which.
+        id: ResourceId,
+        /// Since when, in seconds since 1970-01-01 UTC.
+        at: i64,
+    },
     /// The broker confirmed a report that said these drifts as they are known now.
     Delivered {
         /// Their numbers.
@@ -108,6 +130,8 @@ pub enum Record {
     /// The accepted declaration may not be the newest that was followed: it is not applied, and only a higher generation
     /// is followed. Until the next one is accepted.
     Doubted,
+    /// Something that helps a person, and that nothing depends on.
+    Note(Note),
     /// Numbers that are taken.
     Counted {
         /// Of reports.

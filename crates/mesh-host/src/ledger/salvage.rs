@@ -28,6 +28,12 @@ pub(super) fn interrupted(reason: String, memory: Memory) -> State {
     State::Unreadable { reason, known, left: Some(Box::new(memory)) }
 }
 
+/// The state of a ledger that was there and is not. `known`: the generation that was followed, as it was noted beside it.
+pub(super) fn gone(known: Option<Position>) -> State {
+    let reason = "it is gone, though there was one".to_owned();
+    State::Unreadable { reason, known, left: Some(Box::default()) }
+}
+
 #[derive(Default)]
 struct Left {
     memory: Memory,

@@ -22,6 +22,7 @@ struct FakeDisk {
     bytes: Rc<RefCell<Option<Vec<u8>>>>,
     acts: Rc<RefCell<Vec<Act>>>,
     fail_at: Rc<RefCell<Option<usize>>>,
+    begun: Rc<RefCell<Option<String>>>,
 }
 
 impl FakeDisk {
@@ -75,6 +76,15 @@ impl Disk for FakeDisk {
         Ok(())
     }
 
+    fn begun(&mut self) -> io::Result<Option<String>> {
+        Ok(self.begun.borrow().clone())
+    }
+
+    fn begin(&mut self, words: &str) -> io::Result<()> {
+        *self.begun.borrow_mut() = Some(words.to_owned());
+        Ok(())
+    }
+
     fn set_aside(&mut self) -> io::Result<()> {
         Ok(())
     }
@@ -86,7 +96,7 @@ impl Disk for FakeDisk {
 
 fn entry(id: &str, changed: u64) -> Record {
     let spec = VolumeSpec { name: "x".to_owned(), released: false }.into();
-    let resource = Resource { id: id.parse().expect("an id"), after: Vec::new(), spec };
+    let resource = Resource { id: id.parse().expect("an id"), after: Vec::new(), observe_only: false, spec };
     Record::Entry(Box::new(Entry {
         origin: Origin::Assigned,
         resource,
@@ -314,6 +324,32 @@ fn drift_that_is_being_repaired_is_not_forgotten_when_it_was_delivered() {
 }
 
 #[test]
+fn an_observed_difference_stands_until_it_goes_and_is_reported_at_both_ends() {
+    let mut ledger = open(&FakeDisk::default());
+    let (key, unrepaired) =
+        ((Origin::Assigned, "a".parse().expect("an id")), |record: Record| match record {
+            Record::Drift(drift) => drift,
+            other => panic!("{other:?}"),
+        });
+    let found = Drift { resource: "a".parse().expect("an id"), ..unrepaired(drift(8, None)) };
+    ledger.write([Record::Differs { origin: key.0, drift: found.clone(), told: false }]).expect("written");
+    assert_eq!(ledger.memory().drift, std::slice::from_ref(&found));
+    ledger.snapshot_now();
+    assert_eq!(ledger.memory().drift, std::slice::from_ref(&found), "a snapshot changes nothing");
+    ledger.write([Record::Delivered { numbers: vec![8] }]).expect("written");
+    assert_eq!((ledger.memory().drift.len(), ledger.memory().standing.get(&key)), (0, Some(&found)));
+    let again = ledger.memory().records();
+    let mut memory = Memory::default();
+    for record in again {
+        memory.take(record);
+    }
+    assert_eq!(&memory, ledger.memory(), "what was told is not told again");
+    ledger.write([Record::Agrees { origin: key.0, id: key.1.clone(), at: 99 }]).expect("written");
+    assert_eq!(ledger.memory().drift, [Drift { repaired_at: Some(99), ..found }]);
+    assert!(ledger.memory().standing.is_empty());
+}
+
+#[test]
 fn undelivered_drift_is_bounded() {
     let mut ledger = open(&FakeDisk::default());
     ledger.write((1..=2000).map(|n| drift(n, Some(1)))).expect("written");
@@ -341,6 +377,7 @@ fn the_first_form_of_the_ledger_is_read_for_ever() {
         let carried = Resource {
             id: "v".parse().expect("an id"),
             after: Vec::new(),
+            observe_only: false,
             spec: VolumeSpec { name: "x".to_owned(), released: false }.into(),
         };
         ledger.write([Record::Carried { resources: vec![carried] }, drift(9, None)]).expect("written");
@@ -353,6 +390,82 @@ fn the_first_form_of_the_ledger_is_read_for_ever() {
     let ledger = open(&FakeDisk::with(&std::fs::read(&journal).expect("the journal")));
     assert_eq!(ledger.unreadable(), None);
     assert_eq!(picture(ledger.memory()), std::fs::read_to_string(&memory).expect("the memory"));
+}
+
+/// The same of what came later.
+#[test]
+fn the_notes_in_the_ledger_are_read_for_ever_and_those_of_a_newer_host_passed_over() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/ledger");
+    let (journal, memory) = (folder.join("2.journal"), folder.join("2.json"));
+    if std::env::var_os("MESH_BLESS").is_some() {
+        let disk = FakeDisk::default();
+        let mut ledger = open(&disk);
+        let note = |id, why| Record::Note(Note::failing(Origin::Assigned, id, 7, &Failure::new(why)));
+        ledger
+            .write([note("a", "no space".to_owned()), note("resource 3", "ü".repeat(400))])
+            .expect("written");
+        ledger.replace().expect("a snapshot");
+        let mended = Note::Mended { origin: Origin::Assigned, id: "a".to_owned() };
+        ledger
+            .write([note("a", "later".to_owned()), Record::Note(mended), note("b", "full".to_owned())])
+            .expect("written");
+        std::fs::write(&journal, disk.bytes.borrow().as_ref().expect("a file")).expect("written");
+        std::fs::write(&memory, picture(ledger.memory())).expect("written");
+    }
+    let ledger = open(&FakeDisk::with(&std::fs::read(&journal).expect("the journal")));
+    assert_eq!(ledger.unreadable(), None);
+    assert_eq!(picture(ledger.memory()), std::fs::read_to_string(&memory).expect("the memory"));
+    let newer = r#"{"note": {"of": "weather", "sky": {"blue": [1, 2]}}}"#;
+    assert_eq!(serde_json::from_str::<Record>(newer).expect("passed over"), Record::Note(Note::Newer));
+}
+
+#[test]
+fn what_fails_is_remembered_with_its_first_cause_and_within_bounds() {
+    let disk = FakeDisk::default();
+    let mut ledger = open(&disk);
+    let note =
+        |id: &str, at, why: &str| Record::Note(Note::failing(Origin::Carried, id, at, &Failure::new(why)));
+    ledger.write([note("a", 5, "no space"), note("a", 9, "no folder")]).expect("written");
+    ledger.write((0..3000).map(|n| note(&format!("x{n}"), 9, &"ü".repeat(5000)))).expect("written");
+    ledger.replace().expect("a snapshot");
+    let ledger = open(&disk);
+    let a = &ledger.memory().failing[&(Origin::Carried, "a".to_owned())];
+    assert_eq!((a.at, a.first.as_str()), (5, "no space"));
+    assert_eq!(a.other_than("no folder"), Some("no space"));
+    assert_eq!(a.other_than("no space (tried again, ever more rarely)"), None);
+    assert_eq!(ledger.memory().failing.len(), 1000);
+    assert!(ledger.memory().failing.values().all(|since| since.first.len() <= 610));
+}
+
+#[test]
+fn a_ledger_that_is_gone_is_not_taken_for_one_that_never_was() {
+    let disk = FakeDisk::default();
+    let mut ledger = open(&disk);
+    assert_eq!(disk.begun.borrow().as_deref(), Some("nothing yet\n"));
+    let declaration = br#"{"epoch": 1, "generation": 4, "sequence": 9}"#;
+    let signed = mesh_wire::Signed { declaration: declaration.to_vec(), signature: vec![0; 64] };
+    let frame = serde_json::to_string(&signed).expect("a frame");
+    ledger.write([Record::Accepted { frame: frame.clone(), issued: 1 }]).expect("written");
+    ledger.commit().expect("durable");
+    assert_eq!(disk.begun.borrow().as_deref(), Some("1.4\n"));
+    // Of a host that noted nothing: it is noted when it is opened.
+    *disk.begun.borrow_mut() = None;
+    open(&disk);
+    assert_eq!(disk.begun.borrow().as_deref(), Some("1.4\n"));
+    *disk.bytes.borrow_mut() = None;
+    let mut ledger = open(&disk);
+    let (reason, known) = ledger.unreadable().expect("unreadable");
+    assert_eq!(
+        (reason, known.map(|at| at.to_string()).as_deref()),
+        ("it is gone, though there was one", Some("1.4.0"))
+    );
+    assert!(ledger.write([entry("a", 1)]).is_err(), "nothing is written as if it were the first");
+    assert_eq!(*disk.bytes.borrow(), None);
+    ledger.begin_anew([Record::Accepted { frame, issued: 5 }]).expect("begun anew");
+    assert_eq!(open(&disk).unreadable(), None);
+    *disk.begun.borrow_mut() = Some("scribble".to_owned());
+    *disk.bytes.borrow_mut() = None;
+    assert!(open(&disk).unreadable().is_some_and(|(_, known)| known.is_none()));
 }
 
 fn picture(memory: &Memory) -> String {

@@ -3,9 +3,13 @@
 //! It is as strict as a real one where the host could go wrong: systemd knows only the unit files it has read, a file
 //! needs its folder, a directory that is not empty stays. Never used by a program.
 
+mod checks;
 mod files;
 mod packages;
+mod program;
+mod sysctls;
 mod units;
+mod users;
 
 use std::{
     cell::{Cell, RefCell},
@@ -16,7 +20,13 @@ use std::{
 
 use mesh_ids::Digest;
 
-use super::{Clock, Machine, engine::Engine, files::Content, files::Meta};
+pub use self::program::FakeProgram;
+use super::{
+    Clock, Machine,
+    engine::Engine,
+    files::{Content, Meta, Trouble},
+    users::UserFound,
+};
 use crate::failure::Failure;
 
 /// What a killed process unwinds with.
@@ -79,7 +89,14 @@ pub enum Node {
     File(Content, Meta),
     /// A directory.
     Directory(Meta),
-    /// Something else, e.g. `a symbolic link`.
+    /// A symbolic link.
+    Link {
+        /// Where it leads.
+        to: String,
+        /// Who made it.
+        owner: String,
+    },
+    /// Something else, e.g. `a device`.
     Other(String),
 }
 
@@ -88,9 +105,25 @@ impl fmt::Debug for Node {
         match self {
             Self::File(content, meta) => write!(f, "{:?} {meta}", String::from_utf8_lossy(content.bytes())),
             Self::Directory(meta) => write!(f, "directory {meta}"),
+            Self::Link { to, owner } => write!(f, "link to {to}, {owner}"),
             Self::Other(what) => f.write_str(what),
         }
     }
+}
+
+/// Where unit files are, the first counts.
+const UNITS: [&str; 2] = ["/etc/systemd/system", "/usr/lib/systemd/system"];
+
+/// What a unit is that does not run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Idle {
+    /// It ended, or never began.
+    #[default]
+    Ended,
+    /// It is on its way to run.
+    Starting,
+    /// It ended badly.
+    Failed,
 }
 
 /// A unit as systemd has it.
@@ -98,8 +131,12 @@ impl fmt::Debug for Node {
 pub struct FakeUnit {
     /// The unit file as it was read last; `None`: it was read when there was none.
     pub read: Option<Digest>,
+    /// With which unit file it was started last; `None`: it was stopped since, or never started.
+    pub with: Option<Digest>,
     /// Whether it runs.
     pub active: bool,
+    /// What it is where it does not run.
+    pub idle: Idle,
     /// Whether it starts with the machine.
     pub enabled: bool,
 }
@@ -109,12 +146,16 @@ pub struct FakeUnit {
 pub struct World {
     /// The files.
     pub tree: RefCell<BTreeMap<String, Node>>,
+    /// What stands in the way of changes at some paths; at `/`: everywhere.
+    pub troubles: RefCell<BTreeMap<String, Trouble>>,
     /// What was kept.
     pub kept: RefCell<BTreeMap<Digest, Content>>,
     /// The units systemd knows.
     pub units: RefCell<BTreeMap<String, FakeUnit>>,
     /// Which file a unit reads when it starts, and what it read.
     pub reads: RefCell<BTreeMap<String, (String, Option<Digest>)>>,
+    /// The units that do not become ready, and how they end; one that does not end is on its way for ever.
+    pub broken: RefCell<BTreeMap<String, Option<String>>>,
     /// How often each unit was started.
     pub starts: RefCell<BTreeMap<String, u32>>,
     /// How often systemd read all unit files.
@@ -123,6 +164,16 @@ pub struct World {
     pub installed: RefCell<BTreeSet<String>>,
     /// The packages that can be installed.
     pub available: RefCell<BTreeSet<String>>,
+    /// The checks whose program the machine has.
+    pub checkers: RefCell<BTreeSet<String>>,
+    /// The host's own program.
+    pub program: RefCell<FakeProgram>,
+    /// The users, but for root.
+    pub users: RefCell<BTreeMap<String, UserFound>>,
+    /// The groups and their numbers.
+    pub groups: RefCell<BTreeMap<String, u32>>,
+    /// The parameters of the kernel.
+    pub sysctls: RefCell<BTreeMap<String, String>>,
     /// The clock, in seconds since 1970-01-01 UTC.
     pub now: Cell<i64>,
     /// What goes wrong.
@@ -133,10 +184,29 @@ impl World {
     /// A bare machine: `/etc`, systemd's folder, and a few packages to be had.
     pub fn bare() -> Rc<Self> {
         let world = Self::default();
-        for path in ["/", "/etc", "/etc/systemd", "/etc/systemd/system", "/opt"] {
+        for path in [
+            "/",
+            "/etc",
+            "/etc/systemd",
+            "/etc/systemd/system",
+            "/usr",
+            "/usr/lib",
+            "/usr/lib/systemd",
+            UNITS[1],
+            "/etc/sysctl.d",
+            "/opt",
+        ] {
             world.tree.borrow_mut().insert(path.to_owned(), Node::Directory(root(0o755)));
         }
         world.available.borrow_mut().extend(["curl", "jq", "tree"].map(str::to_owned));
+        let kernel = [
+            ("net.ipv4.ip_forward", "0"),
+            ("net.ipv4.tcp_rmem", "4096 131072 6291456"),
+            ("vm.swappiness", "60"),
+        ];
+        world.sysctls.borrow_mut().extend(kernel.map(|(key, value)| (key.to_owned(), value.to_owned())));
+        let groups = [("root", 0), ("adm", 4), ("video", 44)];
+        world.groups.borrow_mut().extend(groups.map(|(name, gid)| (name.to_owned(), gid)));
         world.now.set(1_900_000_000);
         Rc::new(world)
     }
@@ -144,9 +214,17 @@ impl World {
     /// The machine's doors. `engine`: that of its containers.
     pub fn machine(self: &Rc<Self>, engine: Rc<dyn Engine>) -> Machine {
         let doors = Rc::new(Doors(Rc::clone(self)));
-        let (files, units, packages, clock) =
-            (Rc::clone(&doors), Rc::clone(&doors), Rc::clone(&doors), doors);
-        Machine { files, units, packages, engine, clock }
+        Machine {
+            checks: Rc::clone(&doors) as _,
+            files: Rc::clone(&doors) as _,
+            units: Rc::clone(&doors) as _,
+            packages: Rc::clone(&doors) as _,
+            users: Rc::clone(&doors) as _,
+            sysctls: Rc::clone(&doors) as _,
+            engine,
+            program: Rc::clone(&doors) as _,
+            clock: doors,
+        }
     }
 
     /// Puts a file there, as a person would.
@@ -167,9 +245,16 @@ impl World {
     pub fn picture(&self) -> String {
         let units = self.units.borrow();
         // A unit that neither runs nor starts with the machine and has no file is none.
-        let units: BTreeMap<_, _> =
-            units.iter().filter(|(_, unit)| unit.active || unit.enabled || unit.read.is_some()).collect();
-        format!("{:#?}\n{units:#?}\n{:#?}", self.tree.borrow(), self.installed.borrow())
+        let units: BTreeMap<_, _> = units
+            .iter()
+            .filter(|(_, unit)| {
+                unit.active || unit.idle != Idle::Ended || unit.enabled || unit.read.is_some()
+            })
+            .collect();
+        let intended = self.program.borrow().state.trial.clone();
+        let (tree, installed, sysctls) = (self.tree.borrow(), self.installed.borrow(), self.sysctls.borrow());
+        let (users, groups) = (self.users.borrow(), self.groups.borrow());
+        format!("{tree:#?}\n{units:#?}\n{installed:#?}\n{users:#?}\n{groups:#?}\n{sysctls:#?}\n{intended:#?}")
     }
 }
 

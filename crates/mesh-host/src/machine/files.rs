@@ -1,14 +1,21 @@
-//! Files and directories. Never follows a symbolic link at the end of a path, never leaves a half-written file.
+//! Files and directories. Never follows a symbolic link at the end of a path, nor one on the way that anybody but root
+//! can change; never leaves a half-written file.
 
+pub mod links;
 mod names;
 mod real;
+#[cfg(test)]
+mod tests;
+mod words;
 
 use std::{fmt, rc::Rc};
 
 use mesh_ids::Digest;
 use mesh_wire::kinds::Mode;
+pub(crate) use names::Names;
 pub use real::RealFiles;
 use serde::{Deserialize, Serialize};
+pub use words::Trouble;
 
 use super::Machine;
 use crate::failure::Failure;
@@ -90,14 +97,19 @@ pub struct Write {
 
 /// Files, directories, and the store of what was replaced.
 pub trait Files {
+    /// The path without symbolic links among its folders: what is owned is what is there, whichever way leads to it.
+    /// Refuses a link that anybody but root can change. A folder that is not there is taken as it is written.
+    fn resolve(&self, path: &str) -> Result<String, Failure>;
     /// What is at this path. Symbolic links at its end are found, not followed.
     fn look(&self, path: &str) -> Result<Found, Failure>;
+    /// Whether both name the same user and the same group, by whatever name or number.
+    fn is_same_owner(&self, one: &Meta, other: &Meta) -> bool;
     /// The content of a regular file.
     fn read(&self, path: &str) -> Result<Vec<u8>, Failure>;
     /// Replaces each file atomically and durably: all are written, then synced together, then put in place. One outcome
     /// for each, in order. Refuses a path at which something other than a regular file is.
     fn write(&self, writes: &[Write]) -> Vec<Result<(), Failure>>;
-    /// Sets mode and owner of a file or directory.
+    /// Sets mode and owner of a file or directory. Another name of the same file (a hard link) keeps what it had.
     fn set_meta(&self, path: &str, meta: &Meta) -> Result<(), Failure>;
     /// Makes a directory whose parent exists.
     fn make_directory(&self, path: &str, meta: &Meta) -> Result<(), Failure>;
@@ -106,6 +118,8 @@ pub trait Files {
     /// Removes an empty directory; one that is not there is removed, one that is not empty stays. Durable after the next
     /// [`Files::settle`].
     fn remove_directory(&self, path: &str) -> Result<(), Failure>;
+    /// Takes away what a kill while this path was written left beside it.
+    fn sweep(&self, path: &str);
     /// Makes every removal durable, all together.
     fn settle(&self) -> Result<(), Failure>;
     /// Keeps a copy of a regular file, durably, under the digest of its content.
@@ -116,6 +130,15 @@ pub trait Files {
     fn all_kept(&self) -> Result<Vec<Digest>, Failure>;
     /// Forgets what was kept, but for these.
     fn forget_kept_but(&self, needed: &[Digest]) -> Result<(), Failure>;
+}
+
+/// The folder of an absolute path, and the name in it.
+pub fn split(path: &str) -> (&str, &str) {
+    match path.rsplit_once('/') {
+        None => ("/", path),
+        Some(("", name)) => ("/", name),
+        Some((folder, name)) => (folder, name),
+    }
 }
 
 /// What a person named to be read: a file, or stdin where it is `-`.

@@ -1,8 +1,8 @@
-//! Other processes of the machine, by number: whether one is there, and waking the daemon. Ends none.
+//! This process and others of the machine, by number: whether one is there, and waking the daemon. Ends none.
 
 use rustix::{
     io::Errno,
-    process::{Pid, Signal, kill_process, test_kill_process},
+    process::{Pid, Signal, geteuid, kill_process, test_kill_process},
 };
 
 /// Whether there is such a process.
@@ -16,4 +16,9 @@ pub fn wake(process: u32) {
     if let Some(process) = i32::try_from(process).ok().and_then(Pid::from_raw) {
         let _ = kill_process(process, Signal::HUP);
     }
+}
+
+/// Whether this process is root's.
+pub fn is_root() -> bool {
+    geteuid().is_root()
 }

@@ -2,12 +2,14 @@
 
 mod direct;
 mod real;
+mod status;
+pub mod transient;
 mod watch;
 
 use std::fmt;
 
 use async_trait::async_trait;
-pub use real::RealUnits;
+pub use real::{RealUnits, SystemState, system_state};
 
 use super::Machine;
 use crate::failure::Failure;
@@ -62,12 +64,17 @@ pub trait Units {
     async fn look(&self, name: &str) -> Result<UnitFound, Failure>;
     /// Reads all unit files again (`daemon-reload`).
     async fn reload(&self) -> Result<(), Failure>;
-    /// Starts it and waits until that is done or failed.
+    /// Starts it and waits until it is ready ([`Units::ready`]) or failed.
     async fn start(&self, name: &str) -> Result<(), Failure>;
     /// Stops it and waits until that is done or failed.
     async fn stop(&self, name: &str) -> Result<(), Failure>;
-    /// Stops it, starts it, and waits until that is done or failed.
+    /// Stops it, starts it, and waits until it is ready ([`Units::ready`]) or failed.
     async fn restart(&self, name: &str) -> Result<(), Failure>;
+    /// Waits until it is active, and for a moment stays so; one that is activating is not. Fails with how it ended where it
+    /// does not become so in time.
+    async fn ready(&self, name: &str) -> Result<(), Failure>;
+    /// Forgets that it failed, so that nothing is left of it once its file is gone. One that is not there needs none.
+    async fn forget(&self, name: &str) -> Result<(), Failure>;
     /// Makes it start with the machine.
     async fn enable(&self, name: &str) -> Result<(), Failure>;
     /// Makes it not start with the machine.
@@ -87,6 +94,10 @@ pub enum UnitStep {
     Stop(String),
     /// Restart the unit, because of this.
     Restart(String, String),
+    /// Wait until the unit, which is on its way, is ready.
+    Await(String),
+    /// Forget that the unit failed.
+    Forget(String),
     /// Make the unit start with the machine.
     Enable(String),
     /// Make the unit not start with the machine.
@@ -100,6 +111,8 @@ impl fmt::Display for UnitStep {
             Self::Start(name) => write!(f, "start {name}"),
             Self::Stop(name) => write!(f, "stop {name}"),
             Self::Restart(name, why) => write!(f, "restart {name}, because {why}"),
+            Self::Await(name) => write!(f, "wait until {name} is ready"),
+            Self::Forget(name) => write!(f, "let systemd forget how {name} ended"),
             Self::Enable(name) => write!(f, "enable {name}"),
             Self::Disable(name) => write!(f, "disable {name}"),
         }
@@ -114,6 +127,8 @@ impl UnitStep {
             Self::Start(name) => machine.units.start(name).await,
             Self::Stop(name) => machine.units.stop(name).await,
             Self::Restart(name, _) => machine.units.restart(name).await,
+            Self::Await(name) => machine.units.ready(name).await,
+            Self::Forget(name) => machine.units.forget(name).await,
             Self::Enable(name) => machine.units.enable(name).await,
             Self::Disable(name) => machine.units.disable(name).await,
         }

@@ -8,10 +8,11 @@ use crate::{failure::Failure, for_kind, kinds::Claim, kinds::Kind, ledger::Origi
 
 /// What only the host itself may touch, with everything in it. Nor may a folder that holds one of these be declared: who
 /// closes it locks the host out.
-const HOSTS_OWN: [&str; 5] = [
+const HOSTS_OWN: [&str; 6] = [
     "/var/lib/mesh-host",
     "/run/mesh-host",
     "/usr/local/bin/mesh-host",
+    "/usr/local/lib/mesh-host",
     "/etc/systemd/system/mesh-host.service",
     "/etc/systemd/system/mesh-host.service.d",
 ];
@@ -27,8 +28,9 @@ pub struct Claimant<'a> {
     pub held: bool,
 }
 
-/// For every resource that has to yield, by its place in the list: why.
-pub fn clashes(claimants: &[Claimant<'_>]) -> BTreeMap<usize, Failure> {
+/// For every resource that has to yield, by its place in the list: why. `lead`: where a path leads on this machine.
+pub fn clashes(claimants: &[Claimant<'_>], lead: &dyn Fn(&str) -> String) -> BTreeMap<usize, Failure> {
+    let own: Vec<String> = HOSTS_OWN.iter().flat_map(|path| [(*path).to_owned(), lead(path)]).collect();
     let mut places: Vec<usize> = (0..claimants.len()).collect();
     places.sort_by_key(|place| (claimants[*place].origin, !claimants[*place].held, *place));
     let mut owners: BTreeMap<Claim, usize> = BTreeMap::new();
@@ -36,8 +38,11 @@ pub fn clashes(claimants: &[Claimant<'_>]) -> BTreeMap<usize, Failure> {
     for place in places {
         // A kind this host does not know claims nothing; it is refused when it is looked at.
         let claims = claims(claimants[place].resource).unwrap_or_default();
-        if let Some(claim) = claims.iter().find(|claim| is_the_hosts_own(claim)) {
+        let claims: Vec<Claim> = claims.into_iter().map(|claim| claim.led(lead)).collect();
+        if let Some(claim) = claims.iter().find(|claim| is_the_hosts_own(claim, &own)) {
             clashes.insert(place, Failure::new(format!("the {claim} is the host's own, or holds it")));
+        } else if claimants[place].resource.observe_only {
+            // Who only looks takes nothing, and stands in nobody's way.
         } else if let Some((claim, owner)) = claims.iter().find_map(|c| owners.get(c).map(|owner| (c, owner)))
         {
             let Claimant { origin, resource, .. } = claimants[*owner];
@@ -51,19 +56,18 @@ pub fn clashes(claimants: &[Claimant<'_>]) -> BTreeMap<usize, Failure> {
     clashes
 }
 
-fn claims(resource: &Resource) -> Result<Vec<Claim>, Failure> {
+pub(super) fn claims(resource: &Resource) -> Result<Vec<Claim>, Failure> {
     for_kind!(&resource.spec, |K, spec| Ok(K::claims(spec)))
 }
 
-fn is_the_hosts_own(claim: &Claim) -> bool {
-    let claimed = claim.to_string();
-    let Some(path) = claimed.strip_prefix("path ") else { return false };
+fn is_the_hosts_own(claim: &Claim, own: &[String]) -> bool {
+    let Some(path) = claim.as_path() else { return false };
     let lies_in = |inner: &str, outer: &str| {
         inner
             .strip_prefix(outer.trim_end_matches('/'))
             .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
-    HOSTS_OWN.iter().any(|own| lies_in(path, own) || lies_in(own, path))
+    own.iter().any(|own| lies_in(path, own) || lies_in(own, path))
 }
 
 #[cfg(test)]
@@ -78,8 +82,9 @@ mod tests {
             mode: Mode::new(0o644),
             owner: "root".to_owned(),
             group: "root".to_owned(),
+            check: None,
         };
-        Resource { id: id.parse().expect("an id"), after: Vec::new(), spec: spec.into() }
+        Resource { id: id.parse().expect("an id"), after: Vec::new(), observe_only: false, spec: spec.into() }
     }
 
     fn words(claimants: &[(Origin, &Resource, bool)]) -> Vec<(usize, String)> {
@@ -87,7 +92,10 @@ mod tests {
             .iter()
             .map(|(origin, resource, held)| Claimant { origin: *origin, resource, held: *held })
             .collect();
-        clashes(&list).into_iter().map(|(place, failure)| (place, failure.to_string())).collect()
+        clashes(&list, &|path| path.to_owned())
+            .into_iter()
+            .map(|(place, failure)| (place, failure.to_string()))
+            .collect()
     }
 
     #[test]
@@ -106,15 +114,24 @@ mod tests {
     }
 
     #[test]
+    fn what_is_only_observed_stands_in_nobodys_way() {
+        let observed = Resource { observe_only: true, ..file("observed", "/etc/a") };
+        let (kept, own) = (file("kept", "/etc/a"), file("own", "/var/lib/mesh-host/lock"));
+        assert!(words(&[(Origin::Carried, &observed, true), (Origin::Assigned, &kept, false)]).is_empty());
+        assert!(words(&[(Origin::Carried, &kept, true), (Origin::Assigned, &observed, false)]).is_empty());
+        let own = Resource { observe_only: true, ..own };
+        assert_eq!(words(&[(Origin::Carried, &own, false)]).len(), 1, "what is the host's own is not shown");
+    }
+
+    #[test]
     fn a_file_and_the_unit_it_would_be_clash() {
-        let unit = UnitSpec {
-            name: "hello.service".to_owned(),
-            content: None,
-            enabled: None,
-            active: None,
-            restart_on: Vec::new(),
+        let unit = UnitSpec { name: "hello.service".to_owned(), ..UnitSpec::default() };
+        let unit = Resource {
+            id: "u".parse().expect("an id"),
+            after: Vec::new(),
+            observe_only: false,
+            spec: unit.into(),
         };
-        let unit = Resource { id: "u".parse().expect("an id"), after: Vec::new(), spec: unit.into() };
         let file = file("f", "/etc/systemd/system/hello.service");
         assert_eq!(words(&[(Origin::Assigned, &unit, false), (Origin::Assigned, &file, false)]).len(), 1);
     }
@@ -126,6 +143,7 @@ mod tests {
             "/var/lib/mesh-host/lock",
             "/usr/local/bin/mesh-host",
             "/usr/local/bin",
+            "/usr/local/lib/mesh-host/x",
             "/etc/systemd/system/mesh-host.service.d/x.conf",
             "/",
         ] {

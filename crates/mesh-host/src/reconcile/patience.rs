@@ -107,7 +107,7 @@ mod tests {
 
     fn volume(name: &str) -> Resource {
         let spec = VolumeSpec { name: name.to_owned(), released: false }.into();
-        Resource { id: "v".parse().expect("an id"), after: Vec::new(), spec }
+        Resource { id: "v".parse().expect("an id"), after: Vec::new(), observe_only: false, spec }
     }
 
     #[test]

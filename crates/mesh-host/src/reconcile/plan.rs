@@ -6,7 +6,8 @@ use mesh_ids::ResourceId;
 
 use super::{
     Declared, Desired,
-    prepare::{Scope, prepare, prepare_removal},
+    paths::{Led, Ways},
+    prepare::{Scope, prepare, prepare_observed, prepare_removal},
     round::{Todo, removals, sequence},
 };
 use crate::{
@@ -21,6 +22,8 @@ use crate::{
 pub struct Plan {
     /// In the order of application, removals first. What needs nothing is not in it.
     pub planned: Vec<Planned>,
+    /// What is only observed and other than declared, and how: a round reports it and does nothing about it.
+    pub observed: Vec<(Origin, ResourceId, Vec<String>)>,
     /// How many resources are as declared.
     pub unchanged: usize,
 }
@@ -49,6 +52,9 @@ impl Plan {
 pub async fn plan(machine: &Machine, memory: &Memory, desired: Desired<'_>) -> Plan {
     machine.units.new_round();
     machine.engine.new_round();
+    let ways = Ways::of(machine);
+    let led = Led::of(&ways, desired);
+    let desired = led.desired();
     let wanted_packages = desired.packages();
     let wanted_images = desired.images();
     let scope = Scope { machine, wanted_packages: &wanted_packages, wanted_images: &wanted_images };
@@ -59,12 +65,22 @@ pub async fn plan(machine: &Machine, memory: &Memory, desired: Desired<'_>) -> P
     }
     let lists: [(Origin, &[Declared]); 2] =
         [(Origin::Carried, desired.carried), (Origin::Assigned, desired.assigned.unwrap_or_default())];
-    let (todo, failed) = sequence(&lists, memory);
+    let (todo, failed) = sequence(&lists, memory, &ways);
     for ((origin, id), why) in failed {
         plan.planned.push(Planned { origin, id, removal: false, steps: Err(why) });
     }
     let mut changing: [BTreeSet<ResourceId>; 2] = Default::default();
     for Todo { origin, resource } in todo {
+        if resource.observe_only {
+            let differs = prepare_observed(scope, origin, resource).await;
+            let differs = differs.unwrap_or_else(|why| vec![format!("it cannot be looked at: {why}")]);
+            if differs.is_empty() {
+                plan.unchanged += 1;
+            } else {
+                plan.observed.push((origin, resource.id.clone(), differs));
+            }
+            continue;
+        }
         let assumed = &mut changing[usize::from(origin == Origin::Assigned)];
         match prepare(scope, memory, origin, resource, assumed).await {
             Ok(prepared) if prepared.steps.is_empty() => plan.unchanged += 1,

@@ -1,24 +1,25 @@
 //! One round: what is no longer declared goes, what is declared comes, in order; the ledger knows of every step first.
 
+mod observe;
+mod steps;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use mesh_ids::ResourceId;
 use mesh_wire::{Drift, Resource, Spec};
+use steps::{Job, Rank, joins};
 
 use super::{
     Declared, Desired, NotYet, Outcome, Patience, Progress,
-    claims::{Claimant, clashes},
+    claims::{Claimant, claims, clashes},
     order::{order, restart_on, waits_for},
+    paths::{Led, Ways},
     prepare::{Prepared, Scope, is_same_thing, prepare, prepare_removal},
 };
 use crate::{
     failure::Failure,
-    ledger::{Entry, Ledger, Memory, Origin, Record},
-    machine::{
-        Machine,
-        files::{FileStep, Write},
-        units::UnitStep,
-    },
+    ledger::{Entry, Ledger, Memory, Note, Origin, Record},
+    machine::Machine,
     step::Step,
 };
 
@@ -81,7 +82,11 @@ pub(super) fn removals(memory: &Memory, desired: &Desired<'_>) -> Vec<Key> {
 }
 
 /// What is to be applied, in order, and what cannot be.
-pub(super) fn sequence<'a>(lists: &[(Origin, &'a [Declared])], memory: &Memory) -> (Vec<Todo<'a>>, Failed) {
+pub(super) fn sequence<'a>(
+    lists: &[(Origin, &'a [Declared])],
+    memory: &Memory,
+    ways: &Ways<'_>,
+) -> (Vec<Todo<'a>>, Failed) {
     let mut failed = Failed::new();
     let mut todo: Vec<Todo<'a>> = Vec::new();
     for (origin, list) in lists {
@@ -105,7 +110,8 @@ pub(super) fn sequence<'a>(lists: &[(Origin, &'a [Declared])], memory: &Memory) 
             held: memory.entries.contains_key(&todo.key()),
         })
         .collect();
-    for (place, why) in clashes(&claimants) {
+    let lead = |path: &str| ways.lead(path).unwrap_or_else(|_| path.to_owned());
+    for (place, why) in clashes(&claimants, &lead) {
         failed.insert((todo[place].origin, todo[place].resource.id.to_string()), why);
     }
     (todo, failed)
@@ -125,6 +131,9 @@ pub async fn round(
     }
     machine.units.new_round();
     machine.engine.new_round();
+    let ways = Ways::of(machine);
+    let led = Led::of(&ways, desired);
+    let desired = led.desired();
     let wanted_packages = desired.packages();
     let wanted_images = desired.images();
     let scope = Scope { machine, wanted_packages: &wanted_packages, wanted_images: &wanted_images };
@@ -133,14 +142,16 @@ pub async fn round(
     round.remove_all().await?;
     let lists =
         [(Origin::Carried, desired.carried), (Origin::Assigned, desired.assigned.unwrap_or_default())];
-    let (todo, failed) = sequence(&lists, round.ledger.memory());
+    let (todo, failed) = sequence(&lists, round.ledger.memory(), &ways);
     round.outcome.failed.extend(failed);
+    round.end_observations()?;
     round.patience.forget_old(machine.clock.elapsed());
     let mut rest = todo.as_slice();
     while !rest.is_empty() {
         rest = round.apply_some(rest).await?;
     }
     round.keep_order(&todo)?;
+    round.remember_failing()?;
     round.ledger.commit()?;
     Ok(round.outcome)
 }
@@ -154,34 +165,6 @@ struct Round<'a> {
     outcome: Outcome,
     /// Whether systemd has to read its unit files again before the next unit is started.
     reload_due: bool,
-}
-
-/// A resource with steps to take.
-struct Job<'a> {
-    todo: Todo<'a>,
-    rank: Rank,
-    prepared: Prepared,
-    failed: Option<Failure>,
-}
-
-/// Jobs of the first three ranks are taken together, rank by rank: many files cost one sync, many units one reload.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Rank {
-    Directory,
-    File,
-    Unit,
-    Alone,
-}
-
-impl Rank {
-    fn of(resource: &Resource) -> Self {
-        match resource.spec {
-            Spec::Directory(_) => Self::Directory,
-            Spec::File(_) => Self::File,
-            Spec::Unit(_) => Self::Unit,
-            _ => Self::Alone,
-        }
-    }
 }
 
 impl<'a> Round<'a> {
@@ -240,7 +223,18 @@ impl<'a> Round<'a> {
 
     /// Takes a resource off the machine. The ledger has it still.
     async fn remove(&mut self, key: &Key, entry: &Entry) -> Result<(), Failure> {
-        for step in &prepare_removal(self.scope, entry).await? {
+        // First, so that a folder of the host's that holds nothing else is seen to be empty.
+        for claim in claims(&entry.resource)? {
+            claim.as_path().into_iter().for_each(|path| self.scope.machine.files.sweep(path));
+        }
+        let steps = prepare_removal(self.scope, entry).await?;
+        if steps.iter().any(Step::restarts) && !entry.restarting {
+            // What is put back is read by what is restarted: after a kill in between it is restarted all the same.
+            let entry = Entry { complete: false, restarting: true, ..entry.clone() };
+            self.ledger.write([Record::Entry(Box::new(entry))])?;
+            self.ledger.commit()?;
+        }
+        for step in &steps {
             self.take(key, step).await?;
         }
         Ok(())
@@ -257,6 +251,10 @@ impl<'a> Round<'a> {
             taken += 1;
             let key = next.key();
             if self.outcome.failed.contains_key(&(key.0, key.1.to_string())) {
+                continue;
+            }
+            if next.resource.observe_only {
+                self.observe(next).await?;
                 continue;
             }
             if let Some(blocking) = self.blocking(next) {
@@ -319,9 +317,25 @@ impl<'a> Round<'a> {
         Ok(())
     }
 
+    /// Remembers since when and with what at first something fails, and forgets what no longer does.
+    fn remember_failing(&mut self) -> Result<(), Failure> {
+        let (known, failed) = (&self.ledger.memory().failing, &self.outcome.failed);
+        // Of what is not known to be declared it is not known whether it still fails.
+        let is_known = |origin: Origin| origin == Origin::Carried || self.desired.assigned.is_some();
+        let mended = known.keys().filter(|key| !failed.contains_key(*key) && is_known(key.0));
+        let mended = mended.map(|(origin, id)| Note::Mended { origin: *origin, id: id.clone() });
+        let new = failed.iter().filter(|(key, _)| !known.contains_key(*key));
+        let new = new.map(|((origin, id), why)| Note::failing(*origin, id, self.desired.now, why));
+        let notes: Vec<Record> = mended.chain(new).map(Record::Note).collect();
+        self.ledger.write(notes)
+    }
+
     /// Which failed resource this one waits for.
     fn blocking(&self, todo: &Todo<'_>) -> Option<ResourceId> {
-        let failed = |id: &&ResourceId| self.outcome.failed.contains_key(&(todo.origin, id.to_string()));
+        let failed = |id: &&ResourceId| {
+            self.outcome.failed.contains_key(&(todo.origin, id.to_string()))
+                && self.desired.observes(todo.origin, id) != Some(true)
+        };
         waits_for(todo.resource).find(failed).cloned()
     }
 
@@ -366,8 +380,13 @@ impl<'a> Round<'a> {
         let restarting =
             prepared.steps.iter().any(Step::restarts) || known.is_some_and(|entry| entry.restarting);
         let seen = known.map(|entry| entry.seen.clone()).unwrap_or_default();
-        let prepared =
-            Prepared { steps: Vec::new(), before: prepared.before.clone(), seen, was_applied: false };
+        let prepared = Prepared {
+            steps: Vec::new(),
+            before: prepared.before.clone(),
+            seen,
+            was_applied: false,
+            found: None,
+        };
         let entry = Entry { restarting, drift, ..self.entry(todo, prepared, None) };
         records.push(Record::Entry(Box::new(entry)));
         self.ledger.write(records)
@@ -391,124 +410,46 @@ impl<'a> Round<'a> {
         }
     }
 
-    /// Takes the steps of all jobs.
-    async fn run(&mut self, jobs: &mut [Job<'a>]) {
-        for rank in [Rank::Directory, Rank::File, Rank::Unit, Rank::Alone] {
-            let places: Vec<usize> = (0..jobs.len()).filter(|place| jobs[*place].rank == rank).collect();
-            for place in &places {
-                let blocking = waits_for(jobs[*place].todo.resource)
-                    .find(|id| jobs.iter().any(|job| job.failed.is_some() && job.todo.resource.id == **id));
-                if let Some(id) = blocking {
-                    jobs[*place].failed = Some(Failure::new(format!("it waits for {id}, which failed")));
-                }
-            }
-            // First everything up to the content of files, for all jobs; the contents together; then the rest.
-            let mut writes: Vec<(usize, Write)> = Vec::new();
-            let mut later: Vec<(usize, Step)> = Vec::new();
-            for place in places {
-                let steps = std::mem::take(&mut jobs[place].prepared.steps);
-                let mut written = false;
-                for step in steps {
-                    match step {
-                        Step::File(FileStep::Write(write)) => {
-                            written = true;
-                            writes.push((place, write));
-                        }
-                        step if written || matches!(step, Step::Unit(_)) => later.push((place, step)),
-                        step => self.take_for(jobs, place, &step).await,
-                    }
-                }
-            }
-            self.write(jobs, writes);
-            // Every unit file is written now: once they are read, they are for all units.
-            later.sort_by_key(|(_, step)| *step != Step::Unit(UnitStep::Reload));
-            for (place, step) in later {
-                self.take_for(jobs, place, &step).await;
-            }
-        }
-        if let Err(why) = self.reload_if_due().await {
-            let units = jobs.iter_mut().filter(|job| job.rank == Rank::Unit && job.failed.is_none());
-            units.for_each(|job| job.failed = Some(why.clone()));
-        }
-    }
-
-    /// Writes the files of several jobs together.
-    fn write(&mut self, jobs: &mut [Job<'a>], mut writes: Vec<(usize, Write)>) {
-        writes.retain(|(place, _)| jobs[*place].failed.is_none());
-        for (place, write) in &writes {
-            let todo = jobs[*place].todo;
-            (self.progress)(todo.origin, &todo.resource.id, &Step::File(FileStep::Write(write.clone())));
-            self.reload_due |= touches_units(&write.path);
-        }
-        let (places, writes): (Vec<usize>, Vec<Write>) = writes.into_iter().unzip();
-        self.outcome.steps += writes.len();
-        for ((place, write), done) in places.iter().zip(&writes).zip(self.scope.machine.files.write(&writes))
-        {
-            jobs[*place].failed = done.err().map(|why| why.during(format!("write {}", write.path)));
-        }
-    }
-
-    async fn take_for(&mut self, jobs: &mut [Job<'a>], place: usize, step: &Step) {
-        if jobs[place].failed.is_none() {
-            jobs[place].failed = self.take(&jobs[place].todo.key(), step).await.err();
-        }
-    }
-
-    /// Takes one step.
-    async fn take(&mut self, key: &Key, step: &Step) -> Result<(), Failure> {
-        (self.progress)(key.0, &key.1, step);
-        self.outcome.steps += 1;
-        match step {
-            Step::Unit(UnitStep::Reload) => {
-                self.reload_due = true;
-                return Ok(());
-            }
-            Step::Unit(UnitStep::Start(_) | UnitStep::Restart(..) | UnitStep::Enable(_)) => {
-                self.reload_if_due().await?;
-            }
-            Step::File(step) => self.reload_due |= touches_units(step.path()),
-            _ => {}
-        }
-        step.apply(self.scope.machine).await
-    }
-
-    async fn reload_if_due(&mut self) -> Result<(), Failure> {
-        if !self.reload_due {
-            return Ok(());
-        }
-        self.reload_due = false;
-        Step::Unit(UnitStep::Reload).apply(self.scope.machine).await
-    }
-
     /// Looks again at what was applied, and remembers how it went.
     async fn finish(&mut self, job: Job<'a>) -> Result<(), Failure> {
         let todo = job.todo;
         let key = todo.key();
-        let failed = match job.failed {
-            Some(why) => Some(why),
-            None => self.complete(&todo).await.err(),
+        let outcome = match job.failed {
+            Some(why) => Err(why),
+            None => self.complete(&todo).await,
         };
-        if let Some(why) = failed {
-            self.patience.failed(key.0, &key.1, &why);
-            self.fail(&key, why);
-            return Ok(());
-        }
+        let before = match outcome {
+            Ok(before) => before,
+            Err(why) => {
+                self.patience.failed(key.0, &key.1, &why);
+                self.fail(&key, why);
+                return Ok(());
+            }
+        };
         let mut records = self.repaired(&todo);
+        // What was put back while it was applied need not be put back again.
+        if let Some(entry) = self.ledger.memory().entries.get(&key)
+            && entry.before != before
+        {
+            records.push(Record::Entry(Box::new(Entry { before, ..entry.clone() })));
+        }
         records.push(Record::Completed { origin: key.0, id: key.1.clone(), seen: job.prepared.seen });
         self.ledger.write(records)?;
         self.outcome.applied.push(key);
         Ok(())
     }
 
-    /// Takes the steps that could only be seen once the others were taken, and demands that none is left then.
-    async fn complete(&mut self, todo: &Todo<'_>) -> Result<(), Failure> {
-        for step in self.left_to_do(todo).await? {
+    /// Takes the steps that could only be seen once the others were taken, and demands that none is left then. Returns
+    /// what is still to be put back on removal.
+    async fn complete(&mut self, todo: &Todo<'_>) -> Result<serde_json::Value, Failure> {
+        for step in self.left_to_do(todo).await?.steps {
             self.take(&todo.key(), &step).await?;
         }
         self.reload_if_due().await?;
-        let left: Vec<String> = self.left_to_do(todo).await?.iter().map(ToString::to_string).collect();
+        let Prepared { steps, before, .. } = self.left_to_do(todo).await?;
+        let left: Vec<String> = steps.iter().map(ToString::to_string).collect();
         if left.is_empty() {
-            return Ok(());
+            return Ok(before);
         }
         Err(Failure::new(format!(
             "it is not as declared after every step was taken; still to do: {}",
@@ -517,7 +458,7 @@ impl<'a> Round<'a> {
     }
 
     /// What the machine lacks to be as declared. Whether it was restarted is not among it: it was.
-    async fn left_to_do(&self, todo: &Todo<'_>) -> Result<Vec<Step>, Failure> {
+    async fn left_to_do(&self, todo: &Todo<'_>) -> Result<Prepared, Failure> {
         let mut memory = Memory::default();
         if let Some(entry) = self.ledger.memory().entries.get(&todo.key()).cloned() {
             // Seen as they are: so is what it reads, and none of it changed.
@@ -531,8 +472,7 @@ impl<'a> Round<'a> {
             }
             memory.entries.insert(todo.key(), Entry { complete: true, restarting: false, seen, ..entry });
         }
-        let prepared = prepare(self.scope, &memory, todo.origin, todo.resource, &BTreeSet::new()).await?;
-        Ok(prepared.steps)
+        prepare(self.scope, &memory, todo.origin, todo.resource, &BTreeSet::new()).await
     }
 
     /// The record that an earlier drift of this resource is put right, if there was one.
@@ -549,21 +489,4 @@ impl<'a> Round<'a> {
     fn fail(&mut self, key: &Key, why: Failure) {
         self.outcome.failed.insert((key.0, key.1.to_string()), why);
     }
-}
-
-/// Whether a resource may be taken together with these: what it waits for is settled, or of a lower rank.
-fn joins(next: &Todo<'_>, jobs: &[Job<'_>]) -> bool {
-    let rank = Rank::of(next.resource);
-    waits_for(next.resource).all(|needed| {
-        jobs.iter()
-            .filter(|job| job.todo.origin == next.origin && job.todo.resource.id == *needed)
-            .all(|job| job.rank < rank && rank != Rank::Alone)
-    })
-}
-
-/// Whether systemd has to read its unit files again when something at this path changed.
-fn touches_units(path: &str) -> bool {
-    ["/etc/systemd/system/", "/usr/lib/systemd/system/", "/lib/systemd/system/", "/run/systemd/system/"]
-        .iter()
-        .any(|folder| path.starts_with(folder))
 }

@@ -100,7 +100,10 @@ async fn feed_watchdog(pulse: &Pulse) {
     loop {
         ticks.tick().await;
         if pulse.is_felt(pulse.began.elapsed()) {
-            let _ = sd_notify::notify(&[sd_notify::NotifyState::Watchdog]);
+            // A first round may install packages for longer than a start may take.
+            let more = u32::try_from(period.as_micros()).unwrap_or(u32::MAX);
+            let lives = [sd_notify::NotifyState::Watchdog, sd_notify::NotifyState::ExtendTimeoutUsec(more)];
+            let _ = sd_notify::notify(&lives);
         }
     }
 }

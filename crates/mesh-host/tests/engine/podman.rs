@@ -15,11 +15,16 @@ use mesh_host::{
     kinds::{Kind, Memory},
     machine::{
         Machine, SystemClock,
+        checks::RealChecks,
         engine::{images::ImageStore, socket::EngineSocket},
         files::RealFiles,
         packages::Packages,
+        program::RealProgram,
+        sysctls::RealSysctls,
         units::{UnitFound, Units},
+        users::RealUsers,
     },
+    paths::Paths,
 };
 use mesh_ids::{Digest, ImageRef};
 use mesh_testkit::wait_for;
@@ -65,9 +70,13 @@ impl Podman {
 
     pub(crate) fn machine(&self) -> Machine {
         Machine {
+            checks: Rc::new(RealChecks::new(Path::new("/"), self.path())),
             files: Rc::new(RealFiles::new(Path::new("/"), &self.path().join("saved"))),
             units: Rc::new(Nothing),
             packages: Rc::new(Nothing),
+            program: Rc::new(RealProgram::new(&Paths::under(self.path()))),
+            users: Rc::new(RealUsers::new(self.path())),
+            sysctls: Rc::new(RealSysctls::new(self.path())),
             engine: Rc::new(self.engine()),
             clock: Rc::new(SystemClock),
         }
@@ -272,6 +281,12 @@ impl Units for Nothing {
         nothing()
     }
     async fn restart(&self, _: &str) -> Result<(), Failure> {
+        nothing()
+    }
+    async fn ready(&self, _: &str) -> Result<(), Failure> {
+        nothing()
+    }
+    async fn forget(&self, _: &str) -> Result<(), Failure> {
         nothing()
     }
     async fn enable(&self, _: &str) -> Result<(), Failure> {

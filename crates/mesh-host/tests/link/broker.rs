@@ -3,16 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use mesh_host::doctor::{self, Level};
 use mesh_host::join::Joined;
 use mesh_host::keys::NodeKeys;
 use mesh_host::link_file::{self, LinkFile};
+use mesh_host::login::{BrokerLogin, LoggedIn, Login as _};
 use mesh_host::machine::Clock;
 use mesh_host::report::{self, FromLink, LinkState};
 use mesh_host::uplink::Uplink;
 use mesh_ids::{Epoch, Generation, Position, Sequence};
 use mesh_link::{Consumer, Delivery, Message, Published, authority_pin};
 use mesh_seal::{Purpose, SigningKey, VerifyingKey};
-use mesh_testkit::{Authority, wait_for};
+use mesh_testkit::{Authority, Broker, wait_for};
 use mesh_wire::{Alive, EnrolOutcome, EnrolRefusal, Report};
 
 use crate::mesh::{DEADLINE, Machine, Mesh, NOW, assert_refused};
@@ -155,6 +157,29 @@ async fn keys_that_were_kept_go_with_a_signed_refusal() {
     assert_eq!(machine.files(), []);
 }
 
+#[tokio::test]
+async fn a_fresh_login_says_whether_the_broker_is_reached_and_lets_the_node_in() {
+    let mesh = Mesh::start().await;
+    let token = mesh.token("t1", "node-1");
+    mesh.invite(&token).await;
+    let machine = Machine::new();
+    let (joined, _) = tokio::join!(machine.join(&token, DEADLINE), mesh.let_in(&token));
+    joined.unwrap();
+    let link = LinkFile::read(&machine.paths).unwrap().unwrap();
+    let log_in = async |link: &LinkFile| BrokerLogin::new(link).unwrap().log_in(SHORT).await;
+    assert_eq!(log_in(&link).await, LoggedIn::Yes);
+    let mut cut = link.clone();
+    cut.brokers = vec!["127.0.0.1:1".parse().unwrap()];
+    assert!(matches!(log_in(&cut).await, LoggedIn::No(why) if why.to_string().contains("127.0.0.1:1")));
+    let mut intercepted = link.clone();
+    intercepted.authority = Authority::new().pem();
+    assert!(matches!(log_in(&intercepted).await, LoggedIn::No(_)));
+    mesh.topology.remove_node(&token.node).await.unwrap();
+    let refused = log_in(&link).await;
+    assert!(matches!(&refused, LoggedIn::Refused(_)) && refused.reached(), "{refused:?}");
+    assert!(!format!("{refused:?}").contains("the password"), "a secret was printed");
+}
+
 #[derive(Clone, Copy)]
 struct StoppedClock;
 
@@ -251,4 +276,39 @@ async fn the_uplink_brings_frames_and_takes_heartbeats_and_reports_away() {
     })
     .await;
     running.abort();
+}
+
+#[tokio::test]
+async fn the_doctor_tells_apart_who_is_in_the_way_to_the_broker() {
+    let mut mesh = Mesh::start().await;
+    let token = mesh.token("t1", "node-1");
+    mesh.invite(&token).await;
+    let machine = Machine::new();
+    let (joined, _) = tokio::join!(machine.join(&token, DEADLINE), mesh.let_in(&token));
+    joined.unwrap();
+    let look = async || {
+        let findings =
+            doctor::examine(&machine.paths, &mesh_host::machine::Machine::real_as_it_is(&machine.paths))
+                .await;
+        let ways = ["broker", "tls", "pin", "login"];
+        let of_the_way = findings.into_iter().filter(|finding| ways.contains(&finding.check));
+        of_the_way.map(|finding| (finding.check, finding.level)).collect::<Vec<_>>()
+    };
+    let change = |from: &str, to: &str| {
+        let text = std::fs::read_to_string(machine.paths.link_file()).unwrap();
+        assert!(text.contains(from), "{text}");
+        std::fs::write(machine.paths.link_file(), text.replace(from, to)).unwrap();
+    };
+    let well = [("broker", Level::Ok), ("tls", Level::Ok), ("pin", Level::Ok)];
+    assert_eq!(look().await, [well.as_slice(), &[("login", Level::Ok)]].concat());
+
+    change("the password of the node", "another password");
+    assert_eq!(look().await, [well.as_slice(), &[("login", Level::Fail)]].concat());
+    change(Broker::SERVER_NAME, "another.mesh.internal");
+    assert_eq!(look().await, [("broker", Level::Ok), ("tls", Level::Fail), ("pin", Level::Ok)]);
+    let quoted = |pem: &str| pem.replace('\n', "\\n");
+    change(&quoted(&mesh.broker.authority().pem()), &quoted(&Authority::new().pem()));
+    assert_eq!(look().await, [("broker", Level::Ok), ("pin", Level::Fail)]);
+    mesh.broker.crash();
+    assert_eq!(look().await, [("broker", Level::Fail)]);
 }

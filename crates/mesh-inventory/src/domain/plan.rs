@@ -375,7 +375,11 @@ fn steps(old: &[Resource], new: &[Resource]) -> Vec<PlannedStep> {
     for resource in new {
         let before = find(old, &resource.id).map(|at| &old[at]);
         let (action, details) = match before {
-            None => (StepAction::Add, describe(&resource.spec)),
+            None => {
+                let mut words = describe(&resource.spec);
+                words.extend(resource.observe_only.then(|| "only observed".to_owned()));
+                (StepAction::Add, words)
+            }
             Some(before) if before == resource => continue,
             Some(before) => (StepAction::Change, differences(before, resource)),
         };

@@ -21,10 +21,33 @@ pub(crate) fn describe(spec: &Spec) -> Vec<String> {
                 word.map(|word| if word { yes } else { no }.to_owned())
             };
             let file = unit.content.as_ref().map(|content| format!("unit file of {} bytes", content.len()));
-            [file, said(unit.enabled, "enabled", "disabled"), said(unit.active, "active", "inactive")]
-                .into_iter()
-                .flatten()
-                .collect()
+            let drop_ins: Vec<&str> = unit.drop_ins.keys().map(String::as_str).collect();
+            let drop_ins = (!drop_ins.is_empty()).then(|| format!("drop-ins {}", drop_ins.join(", ")));
+            [
+                file,
+                drop_ins,
+                said(unit.enabled, "enabled", "disabled"),
+                said(unit.active, "active", "inactive"),
+            ]
+            .into_iter()
+            .flatten()
+            .collect()
+        }
+        Spec::Timer(timer) => {
+            let event = timer.calendar.as_ref().map(|event| format!("runs {event}"));
+            let interval = timer.interval_s.map(|seconds| format!("runs every {seconds} s"));
+            let program = timer.command.first().map(|program| short(program));
+            let user = timer.user.as_ref().map(|user| format!("as {user}"));
+            [event, interval, program, user].into_iter().flatten().collect()
+        }
+        Spec::User(user) => {
+            let uid = user.uid.map(|uid| format!("uid {uid}"));
+            let home = user.home.as_ref().map(|home| format!("home {home}"));
+            let groups = (!user.groups.is_empty()).then(|| format!("also in {}", user.groups.join(", ")));
+            [uid, home, groups].into_iter().flatten().collect()
+        }
+        Spec::Sysctl(sysctl) => {
+            sysctl.settings.iter().map(|(key, value)| short(&format!("{key} = {value}"))).collect()
         }
         Spec::Container(container) => container_words(container),
         Spec::Image(image) => vec![short(&image.image.to_string())],
@@ -36,6 +59,7 @@ pub(crate) fn describe(spec: &Spec) -> Vec<String> {
             let internal = network.internal.then(|| "nothing in it reaches beyond the machine".to_owned());
             [Some(network.name.clone()), network.subnet.clone(), internal].into_iter().flatten().collect()
         }
+        Spec::Host(host) => vec![format!("version {}", host.version), short_digest(host.digest.as_str())],
         Spec::Database(_) | Spec::Vhost(_) => Vec::new(),
     }
 }
@@ -63,6 +87,11 @@ pub(crate) fn differences(before: &Resource, after: &Resource) -> Vec<String> {
     if before.get("after") != after.get("after") {
         words.push("what it waits for changes".to_owned());
     }
+    match (before.get("observe_only").is_some(), after.get("observe_only").is_some()) {
+        (false, true) => words.push("is only observed from then on".to_owned()),
+        (true, false) => words.push("is kept as declared from then on".to_owned()),
+        _ => {}
+    }
     words
 }
 
@@ -80,7 +109,8 @@ fn compare(name: &str, before: &Value, after: &Value, words: &mut Vec<String>) {
         }
         return;
     }
-    let hidden = name.starts_with("content") || name.starts_with("environment");
+    let hidden =
+        name.starts_with("content") || name.starts_with("drop_ins") || name.starts_with("environment");
     words.push(match (hidden, before, after) {
         (true, Value::String(old), Value::String(new)) => {
             format!("{name}: {} bytes become {} others", old.len(), new.len())
@@ -99,8 +129,15 @@ fn plain(value: &Value) -> String {
     }
 }
 
+fn short_digest(digest: &str) -> String {
+    digest.get(.."sha256:".len() + 12).unwrap_or(digest).to_owned()
+}
+
 /// A text on one line; digests by their first twelve digits.
 fn short(text: &str) -> String {
+    if text.starts_with("sha256:") {
+        return short_digest(text);
+    }
     if let Some((name, digest)) = text.split_once("@sha256:") {
         return format!("{name}@sha256:{}", digest.get(..12).unwrap_or(digest));
     }
@@ -131,6 +168,29 @@ mod tests {
         );
         assert_eq!(differences(&after, &after), Vec::<String>::new());
         assert_eq!(describe(&after.spec), ["mode 0600", "7 bytes"]);
+    }
+
+    #[test]
+    fn a_change_of_the_host_is_told_by_version_and_short_digest() {
+        let host = |version: &str, digit: &str| {
+            let digest = digit.repeat(64);
+            resource(&format!(
+                r#"{{"id":"h","kind":"host","spec":{{"version":"{version}","digest":"sha256:{digest}","source":"bundle"}}}}"#
+            ))
+        };
+        let (before, after) = (host("0.1.0", "a"), host("0.2.0", "b"));
+        assert_eq!(describe(&after.spec), ["version 0.2.0", "sha256:bbbbbbbbbbbb"]);
+        let words =
+            ["digest: sha256:aaaaaaaaaaaa becomes sha256:bbbbbbbbbbbb", "version: 0.1.0 becomes 0.2.0"];
+        assert_eq!(differences(&before, &after), words);
+    }
+
+    #[test]
+    fn that_a_resource_is_only_observed_is_told() {
+        let kept = resource(r#"{"id":"a","kind":"volume","spec":{"name":"a"}}"#);
+        let observed = Resource { observe_only: true, ..kept.clone() };
+        assert_eq!(differences(&kept, &observed), ["is only observed from then on"]);
+        assert_eq!(differences(&observed, &kept), ["is kept as declared from then on"]);
     }
 
     #[test]

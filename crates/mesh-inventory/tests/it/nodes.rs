@@ -59,8 +59,8 @@ async fn drift_is_counted_once_across_restarts() {
     assert_eq!(
         mesh.events().await,
         [
-            "hello/file:/etc/hello drifted on node-1: write /etc/hello",
-            "hello/file:/etc/hello was repaired on node-1"
+            "hello/file:/etc/hello drifted on node-1 at 2027-01-15T08:00:00.000Z; to do: write /etc/hello",
+            "hello/file:/etc/hello was repaired on node-1 at 2027-01-15T08:00:01.000Z"
         ]
     );
 }

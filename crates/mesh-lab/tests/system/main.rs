@@ -3,8 +3,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
+mod living;
 mod mesh;
 mod nodes;
+mod upgrade;
 
 use std::path::{Path, PathBuf};
 

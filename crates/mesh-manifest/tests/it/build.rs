@@ -36,6 +36,18 @@ fn ids_and_engine_names_carry_the_module() {
 }
 
 #[test]
+fn every_kind_of_entry_may_be_only_observed() {
+    let entries = "[[directory]]\npath='/srv/a'\nO\n[[file]]\npath='/etc/a'\ncontent='x'\nmode='0600'\nO\n[[package]]\nnames=['jq']\nO\n\
+         [[unit]]\nname='a.service'\nactive=true\nO\n[[volume]]\nname='v'\nO\n[[network]]\nname='n'\nO\n\
+         [[container]]\nname='web'\nimage='mesh/hello'\nO\n";
+    for (said, observed) in [("observe_only = true", true), ("observe_only = false", false), ("", false)] {
+        let module = module(&entries.replace('O', said));
+        assert_eq!(module.resources().len(), 7);
+        assert!(module.resources().iter().all(|resource| resource.observe_only == observed), "{said}");
+    }
+}
+
+#[test]
 fn what_is_waited_for_stands_before() {
     let module = module(
         "[[directory]]\npath='/srv/a'\nafter=['file:/etc/x']\n[[file]]\npath='/srv/a/b/c'\ncontent=''\n\
@@ -127,5 +139,65 @@ proptest! {
                 }
             }
         }
+    }
+}
+
+#[test]
+fn what_belongs_to_a_user_and_what_is_timed_waits_for_what_it_needs() {
+    let module = module(
+        "[[timer]]\nname='t'\ncalendar='daily'\ncommand=['/opt/x/run','a b']\nuser='app'\n\
+         [[file]]\npath='/opt/x/run'\ncontent=''\nmode='0755'\ngroup='app'\ncheck='json'\n\
+         [[directory]]\npath='/opt/x'\nowner='app'\n[[user]]\nname='app'\ngroups=['others']\n[[user]]\nname='others'\n\
+         [[sysctl]]\nname='s'\nsettings={'vm.swappiness'='1'}\n\
+         [[unit]]\nname='ssh.service'\ndrop_ins={'a.conf'=\"[Service]\\n\"}\n",
+    );
+    assert_eq!(
+        ids(module.resources()),
+        [
+            "hello/user:others",
+            "hello/user:app",
+            "hello/directory:/opt/x",
+            "hello/sysctl:s",
+            "hello/file:/opt/x/run",
+            "hello/unit:ssh.service",
+            "hello/timer:t",
+        ]
+    );
+    let after = |at: usize| module.resources()[at].after.iter().map(AsRef::as_ref).collect::<Vec<&str>>();
+    assert_eq!(after(1), ["hello/user:others"]);
+    assert_eq!(after(2), ["hello/user:app"]);
+    assert_eq!(after(4), ["hello/directory:/opt/x", "hello/user:app"]);
+    assert_eq!(after(6), ["hello/file:/opt/x/run", "hello/user:app"]);
+    let Spec::Timer(timer) = &module.resources()[6].spec else { panic!("{module:?}") };
+    assert_eq!(timer.command, ["/opt/x/run", "a b"]);
+    let Spec::File(file) = &module.resources()[4].spec else { panic!("{module:?}") };
+    assert_eq!(file.check, Some(mesh_wire::kinds::Check::Json));
+}
+
+#[test]
+fn what_two_kinds_would_write_to_one_path_is_refused() {
+    let cases = [
+        "[[timer]]\nname='a'\ncalendar='daily'\ncommand=['/bin/true']\n[[unit]]\nname='a.service'\ncontent='x'\n",
+        "[[unit]]\nname='a.service'\ndrop_ins={'x.conf'=''}\n[[file]]\npath='/etc/systemd/system/a.service.d/x.conf'\ncontent=''\n",
+        "[[sysctl]]\nname='a'\nsettings={'vm.swappiness'='1'}\n[[file]]\npath='/etc/sysctl.d/90-mesh-a.conf'\ncontent=''\n",
+    ];
+    for text in cases {
+        let problem = read(text).unwrap_err().to_string();
+        assert!(problem.contains("cannot be at"), "{text}: {problem}");
+    }
+}
+
+#[test]
+fn what_no_machine_would_take_is_refused_where_it_stands() {
+    let cases = [
+        ("[[user]]\nname='root'\n", "root is the machine's own"),
+        ("[[timer]]\nname='a'\ncalendar='sometimes'\ncommand=['/bin/true']\n", "is no calendar event"),
+        ("[[sysctl]]\nname='a'\nsettings={'../../etc/passwd'='1'}\n", "is no parameter of the kernel"),
+        ("[[unit]]\nname='a.service'\ndrop_ins={'../x.conf'=''}\n", "is not a drop-in"),
+        ("[[file]]\npath='/a'\ncontent=''\ncheck='sh'\n", "unknown variant `sh`"),
+    ];
+    for (text, expected) in cases {
+        let problem = read(text).unwrap_err().to_string();
+        assert!(problem.contains(expected), "{text}: {problem}");
     }
 }

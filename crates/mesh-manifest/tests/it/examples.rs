@@ -24,3 +24,20 @@ fn every_example_is_read_and_needs_only_what_the_mesh_carries() {
     }
     assert!(read > 0, "no example was read");
 }
+
+/// What a person is told to write is what is read.
+#[test]
+fn the_modules_of_the_guide_are_modules() {
+    let guide = include_str!("../../../../docs/operate/modules.md");
+    let mut read = 0;
+    for block in guide.split("```toml\n").skip(1) {
+        let text = block.split("```").next().unwrap();
+        let manifest = Manifest::from_toml("module.toml", text, |path| match path {
+            "greeter.conf" | "greeter.service" => Ok(b"text".to_vec()),
+            other => Err(format!("the guide names {other}")),
+        });
+        Module::resolve(manifest.unwrap_or_else(|error| panic!("{error}")), &catalogue()).unwrap();
+        read += 1;
+    }
+    assert_eq!(read, 1);
+}

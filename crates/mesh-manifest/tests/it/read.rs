@@ -197,3 +197,11 @@ fn what_every_machine_would_refuse_is_refused_with_its_place() {
     let body = "[[file]]\npath='/etc/systemd/system/a.service'\ncontent=''\n[[unit]]\nname='a.service'\nactive=true\n";
     assert!(read(body).is_ok());
 }
+
+#[test]
+fn a_module_declares_neither_the_host_nor_what_only_a_bundle_carries() {
+    for kind in ["host", "database", "vhost"] {
+        let text = complaint(&format!("[[{kind}]]\nversion = \"1\"\n"));
+        assert!(text.contains(&format!("unknown field `{kind}`")), "{text}");
+    }
+}

@@ -4,7 +4,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{check_path, mode::Mode};
+use super::{check::Check, check_path, mode::Mode, unit::UnitSpec};
 
 /// A regular file. What stood at its path before is saved, and put back when the resource is removed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -23,6 +23,9 @@ pub struct FileSpec {
     /// Which group owns it. `root` where not given.
     #[serde(default = "root")]
     pub group: String,
+    /// What its content has to pass before it is put in its place; not checked where not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub check: Option<Check>,
 }
 
 pub(super) fn root() -> String {
@@ -36,6 +39,9 @@ impl FileSpec {
 
     pub(super) fn check(&self) -> Result<(), String> {
         check_path(&self.path)?;
+        if self.check == Some(Check::IniSystemdUnit) && !UnitSpec::is_typed(&self.path) {
+            return Err(format!("{:?} is no unit file: its name has no type, such as .service", self.path));
+        }
         self.content.bytes().map(|_| ()).map_err(|e| e.to_string())
     }
 }

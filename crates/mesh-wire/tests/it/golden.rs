@@ -19,10 +19,13 @@ fn written() -> BTreeMap<String, String> {
         ("kind-container-guarded.json", pretty(&samples::guarded_container())),
         ("kind-volume-released.json", pretty(&samples::released_volume())),
         ("kind-network-internal.json", pretty(&samples::internal_network())),
+        ("kind-unit-drop-ins.json", pretty(&samples::unit_with_drop_ins())),
+        ("kind-file-checked.json", pretty(&samples::checked_file())),
         // The very bytes that are signed, on one line.
         ("declaration.bytes", String::from_utf8(samples::declaration().to_bytes().unwrap()).unwrap()),
         ("alive.json", pretty(&samples::alive())),
         ("report.json", pretty(&samples::report())),
+        ("resource-observed.json", pretty(&samples::observed())),
         ("token.txt", samples::token().to_text().unwrap() + "\n"),
         ("enrol-request.json", pretty(&samples::enrol_request())),
         ("enrol.json", pretty(&samples::enrol())),

@@ -123,6 +123,21 @@ fn an_unknown_kind_or_member_refuses_that_resource_by_name_and_no_other() {
 }
 
 #[test]
+fn a_resource_is_kept_as_declared_unless_it_says_that_it_is_only_observed() {
+    let read = |json: Value| mesh_wire::Resource::read(&json.to_string(), 0);
+    let volume = json!({"id": "volume:v", "kind": "volume", "spec": {"name": "v"}});
+    let kept = read(volume.clone()).unwrap();
+    assert!(!kept.observe_only);
+    assert_eq!(serde_json::to_value(&kept).unwrap(), volume, "what is not said is not written");
+    let mut observed = volume;
+    observed["observe_only"] = json!(true);
+    assert_eq!(serde_json::to_value(read(observed.clone()).unwrap()).unwrap(), observed);
+    assert!(read(observed.clone()).unwrap().observe_only);
+    observed["observe_only"] = json!("yes");
+    assert!(read(observed).is_err());
+}
+
+#[test]
 fn two_resources_with_one_id_refuse_the_declaration() {
     let mut declaration = sample();
     let resources = declaration["resources"].as_array_mut().unwrap();
@@ -152,12 +167,16 @@ fn paths_that_wander_and_names_that_are_options_are_refused() {
         json!({"id": "a", "kind": "directory", "spec": {"path": "/etc//x"}}),
         json!({"id": "a", "kind": "file", "spec": {"path": "/x", "content": {"base64": "?"}}}),
         json!({"id": "a", "kind": "file", "spec": {"path": "/x", "content": {"text": ""}, "mode": "999"}}),
+        json!({"id": "a", "kind": "file", "spec": {"path": "/x", "content": {"text": ""}, "check": "sh"}}),
+        json!({"id": "a", "kind": "file", "spec": {"path": "/x", "content": {"text": ""}, "check": "ini-systemd-unit"}}),
         json!({"id": "a", "kind": "package", "spec": {"names": ["--reinstall"]}}),
         json!({"id": "a", "kind": "package", "spec": {"names": ["tzdata-"]}}),
         json!({"id": "a", "kind": "package", "spec": {"names": []}}),
         json!({"id": "a", "kind": "unit", "spec": {"name": "../x.service"}}),
         json!({"id": "a", "kind": "unit", "spec": {"name": "x"}}),
         json!({"id": "a", "kind": "volume", "spec": {"name": "-v"}}),
+        json!({"id": "a", "kind": "sysctl", "spec": {"name": "a/b", "settings": {"vm.swappiness": "1"}}}),
+        json!({"id": "a", "kind": "sysctl", "spec": {"name": "a", "settings": {}}}),
         json!({"id": "a", "kind": "container", "spec": {"name": "a", "image": "mesh/hello:latest"}}),
     ];
     for case in cases {
@@ -236,4 +255,133 @@ fn what_no_engine_could_do_for_a_container_is_refused_in_words() {
     let beside = json!({"replace": "start-first", "ready": {"tcp": 80, "within_s": 5}, "mounts": [
         {"source": "d", "target": "/d", "shared": true}, {"source": "/e", "target": "/e", "read_only": true}]});
     container(&beside).unwrap();
+}
+
+#[test]
+fn a_parameter_of_the_kernel_is_written_in_one_way_and_leads_nowhere_else() {
+    let read = |key: &str, value: &str| {
+        let spec = json!({"name": "a", "settings": {key: value}});
+        mesh_wire::Spec::read("sysctl", &spec.to_string())
+    };
+    let good = ["net.ipv4.ip_forward", "net.ipv4.conf.eth0/7.rp_filter", "dev.raid.speed-limit", "fs.a:b.c"];
+    for key in good {
+        assert!(read(key, "1").is_ok(), "{key}");
+    }
+    let bad = [
+        "",
+        "vm",
+        "vm.",
+        ".vm",
+        "vm..swappiness",
+        "vm./.x",
+        "vm.//.x",
+        "vm.//etc.passwd",
+        "vm.a//b",
+        "/vm.x",
+        "vm/x.y",
+        "vm.*",
+        "-vm.swappiness",
+        "vm.x y",
+        "vm.x=1",
+        "vm.x\ny",
+        "vm.é",
+        "../../etc/passwd",
+        "a.b/",
+    ];
+    for key in bad {
+        assert!(read(key, "1").is_err(), "{key}");
+    }
+    for value in ["", " 1", "1 ", "1\n2", "\u{1}"] {
+        assert!(read("vm.swappiness", value).is_err(), "{value:?}");
+    }
+    assert!(read("net.ipv4.tcp_rmem", "4096\t131072 6291456").is_ok());
+}
+
+#[test]
+fn a_user_is_never_root_and_its_entry_holds_no_other_line() {
+    let read = |spec: Value| mesh_wire::Spec::read("user", &spec.to_string());
+    let good = [
+        json!({"name": "hello"}),
+        json!({"name": "_apt-1", "uid": 100, "gid": 60000, "home": "/var/lib/a b", "groups": ["adm", "video"]}),
+    ];
+    for spec in good {
+        assert!(read(spec.clone()).is_ok(), "{spec}");
+    }
+    let bad = [
+        json!({"name": "root"}),
+        json!({"name": ""}),
+        json!({"name": "-r"}),
+        json!({"name": "1hello"}),
+        json!({"name": "Hello"}),
+        json!({"name": "a:b"}),
+        json!({"name": "a\nb"}),
+        json!({"name": "x".repeat(32)}),
+        json!({"name": "a", "uid": 0}),
+        json!({"name": "a", "gid": 0}),
+        json!({"name": "a", "uid": 65534}),
+        json!({"name": "a", "home": "relative"}),
+        json!({"name": "a", "home": "/a:0:0"}),
+        json!({"name": "a", "shell": "/bin/sh\nroot::0"}),
+        json!({"name": "a", "groups": ["a,b"]}),
+        json!({"name": "a", "groups": ["b", "b"]}),
+        json!({"name": "a", "groups": ["a"]}),
+    ];
+    for spec in bad {
+        assert!(read(spec.clone()).is_err(), "{spec}");
+    }
+}
+
+#[test]
+fn a_timer_says_when_and_what_and_nothing_that_systemd_would_read_otherwise() {
+    let read = |said: Value| {
+        let mut spec = json!({"name": "a", "calendar": "daily", "command": ["/bin/true"]});
+        let members = spec.as_object_mut().unwrap();
+        members.extend(said.as_object().unwrap().clone());
+        members.retain(|_, value| !value.is_null());
+        mesh_wire::Spec::read("timer", &spec.to_string())
+    };
+    let good = [
+        json!({}),
+        json!({"calendar": null, "interval_s": 60}),
+        json!({"persistent": true, "working_directory": "/", "user": "root", "environment": {"A_1": "a\n\t%"}}),
+    ];
+    for said in good {
+        assert!(read(said.clone()).is_ok(), "{said}");
+    }
+    let bad = [
+        (json!({"name": "a.timer"}), "has a type"),
+        (json!({"name": "a/b"}), "is not a timer"),
+        (json!({"interval_s": 60}), "exactly one of"),
+        (json!({"calendar": null}), "exactly one of"),
+        (json!({"calendar": "sometimes"}), "no calendar event"),
+        (json!({"calendar": "daily\nUser=root"}), "no calendar event"),
+        (json!({"calendar": null, "interval_s": 0}), "interval_s is 0"),
+        (json!({"calendar": null, "interval_s": 60, "persistent": true}), "persistent goes with calendar"),
+        (json!({"command": []}), "command is empty"),
+        (json!({"command": ["true"]}), "is not absolute"),
+        (json!({"command": ["/bin/$HOME"]}), "quotes, '\\' or '$'"),
+        (json!({"command": ["/bin/true", "a\u{0}b"]}), "holds a NUL"),
+        (json!({"command": ["/bin/true", "x".repeat(70_000)]}), "more than 65536 bytes"),
+        (json!({"user": "a b"}), "is not the name of a user"),
+        (json!({"environment": {"A=B": "c"}}), "is not the name of a variable"),
+        (json!({"environment": {"A": "\u{1}"}}), "control characters"),
+        (json!({"working_directory": "/a\\"}), "systemd cannot be told"),
+        (json!({"working_directory": "/a "}), "systemd cannot be told"),
+        (json!({"working_directory": "relative"}), "is not absolute"),
+        (json!({"randomized_delay_s": 1_u64 << 40}), "longer than ten years"),
+    ];
+    for (said, expected) in bad {
+        let refused = read(said.clone()).unwrap_err();
+        assert!(refused.contains(expected), "{said}: {refused}");
+    }
+}
+
+#[test]
+fn a_drop_in_that_systemd_would_not_read_is_refused() {
+    for (name, good) in
+        [("10-a.conf", true), ("a", false), ("../x.conf", false), (".conf", false), ("a/b.conf", false)]
+    {
+        let spec = json!({"name": "ssh.service", "drop_ins": {name: "[Service]\n"}});
+        assert_eq!(mesh_wire::Spec::read("unit", &spec.to_string()).is_ok(), good, "{name}");
+    }
 }

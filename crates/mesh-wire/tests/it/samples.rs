@@ -6,11 +6,11 @@ use mesh_ids::{Epoch, Generation, Position, Sequence};
 use mesh_seal::{SigningKey, TokenSecret, fingerprint_of};
 use mesh_wire::{
     Alive, Boot, Declaration, Disk, Drift, Enrol, EnrolAnswer, EnrolOutcome, EnrolRefusal, EnrolReply,
-    EnrolRequest, FORMAT, Facts, JoinToken, Report, Resource, Signed, Spec,
+    EnrolRequest, FORMAT, Facts, FailedVersion, JoinToken, Report, Resource, Signed, Spec, Upgrade,
     kinds::{
-        ContainerSpec, Content, DatabaseSpec, DirectorySpec, FileSpec, Health, HttpProbe, ImageSpec,
-        Lifecycle, Mode, Mount, NetworkSpec, PackageSpec, Port, Protocol, Ready, Replace, Tmpfs, UnitSpec,
-        VhostSpec, VolumeSpec,
+        Check, ContainerSpec, Content, DatabaseSpec, DirectorySpec, FileSpec, Health, HostSource, HostSpec,
+        HttpProbe, ImageSpec, Lifecycle, Mode, Mount, NetworkSpec, PackageSpec, Port, Protocol, Ready,
+        Replace, SysctlSpec, Tmpfs, TimerSpec, UnitSpec, UserSpec, VhostSpec, VolumeSpec,
     },
 };
 
@@ -24,7 +24,7 @@ pub(crate) fn position() -> Position {
 
 fn resource(id: &str, after: &[&str], spec: impl Into<Spec>) -> Resource {
     let after = after.iter().map(|id| id.parse().unwrap()).collect();
-    Resource { id: id.parse().unwrap(), after, spec: spec.into() }
+    Resource { id: id.parse().unwrap(), after, observe_only: false, spec: spec.into() }
 }
 
 /// One resource of every kind.
@@ -49,6 +49,7 @@ pub(crate) fn resources() -> Vec<Resource> {
                 mode: Mode::new(0o644),
                 owner: "root".into(),
                 group: "root".into(),
+                check: None,
             },
         ),
         resource(
@@ -65,8 +66,12 @@ pub(crate) fn resources() -> Vec<Resource> {
                 enabled: Some(true),
                 active: Some(true),
                 restart_on: vec!["file:/etc/hello/motd".parse().unwrap()],
+                ..UnitSpec::default()
             },
         ),
+        resource("timer:backup", &[], timer()),
+        resource("user:hello", &[], user()),
+        resource("sysctl:forwarding", &[], sysctl()),
         resource(
             "image:mesh/hello",
             &[],
@@ -99,6 +104,16 @@ pub(crate) fn resources() -> Vec<Resource> {
                 password_file: "/var/lib/mesh-host/secrets/broker-control.password".into(),
             },
         ),
+        resource(
+            "host:self",
+            &[],
+            HostSpec {
+                version: "0.2.0".into(),
+                digest: format!("sha256:{}", "cd".repeat(32)).parse().unwrap(),
+                source: HostSource::Path("/srv/mesh-host-0.2.0".into()),
+                retry: 1,
+            },
+        ),
     ]
 }
 
@@ -110,6 +125,61 @@ fn bare_container() -> ContainerSpec {
     spec.stop_grace_s = 30;
     spec.memory_bytes = Some(64 << 20);
     spec
+}
+
+fn timer() -> TimerSpec {
+    TimerSpec {
+        name: "backup".into(),
+        calendar: Some("Mon..Fri *-*-* 02:00:00".into()),
+        interval_s: None,
+        persistent: true,
+        randomized_delay_s: Some(300),
+        command: vec!["/usr/bin/backup".into(), "--to".into(), "/srv/a b".into()],
+        user: Some("backup".into()),
+        environment: BTreeMap::from([("LANG".into(), "C.UTF-8".into())]),
+        working_directory: Some("/srv".into()),
+    }
+}
+
+fn user() -> UserSpec {
+    UserSpec {
+        name: "hello".into(),
+        uid: Some(300),
+        gid: Some(301),
+        home: Some("/var/lib/hello".into()),
+        shell: Some("/bin/sh".into()),
+        groups: vec!["adm".into()],
+    }
+}
+
+fn sysctl() -> SysctlSpec {
+    SysctlSpec {
+        name: "forwarding".into(),
+        settings: BTreeMap::from([
+            ("net.ipv4.conf.eth0/7.forwarding".into(), "1".into()),
+            ("net.ipv4.ip_forward".into(), "1".into()),
+        ]),
+    }
+}
+
+/// What a file may be given since. Its member is newer: a file of its own.
+pub(crate) fn checked_file() -> Resource {
+    let file = FileSpec {
+        path: "/etc/systemd/system/hello.service".into(),
+        content: Content::Text("[Service]\nExecStart=/bin/true\n".into()),
+        mode: Mode::new(0o644),
+        owner: "root".into(),
+        group: "root".into(),
+        check: Some(Check::IniSystemdUnit),
+    };
+    resource("file:/etc/systemd/system/hello.service", &[], file)
+}
+
+/// What a unit may be given since. Its members are newer: a file of their own.
+pub(crate) fn unit_with_drop_ins() -> Resource {
+    let drop_ins = BTreeMap::from([("10-limits.conf".into(), "[Service]\nMemoryMax=64M\n".into())]);
+    let unit = UnitSpec { name: "ssh.service".into(), drop_ins, active: Some(true), ..UnitSpec::default() };
+    resource("unit:ssh.service", &[], unit)
 }
 
 fn container() -> ContainerSpec {
@@ -181,6 +251,12 @@ pub(crate) fn internal_network() -> Resource {
     resource("network:closed", &[], NetworkSpec { name: "closed".into(), subnet, internal: true })
 }
 
+/// One that is only looked at.
+pub(crate) fn observed() -> Resource {
+    let motd = resources().into_iter().nth(1).unwrap();
+    Resource { observe_only: true, ..motd }
+}
+
 pub(crate) fn declaration() -> Declaration {
     Declaration {
         format: FORMAT,
@@ -235,6 +311,14 @@ pub(crate) fn report() -> Report {
             found: vec!["write /etc/hello/motd".into()],
             repaired_at: Some(1_800_000_101),
         }],
+        upgrade: Some(Upgrade {
+            on_trial: true,
+            failed: vec![FailedVersion {
+                version: "0.3.0".into(),
+                digest: format!("sha256:{}", "ef".repeat(32)).parse().unwrap(),
+                reason: "it cannot read the ledger".into(),
+            }],
+        }),
     }
 }
 

@@ -8,9 +8,10 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use mesh_api::{
-    Applied, ApplyRequest, Change, InstanceState, ModuleView, Plan, PlanRequest, ProblemCode, StepAction,
+    Applied, ApplyRequest, Change, InstanceState, ModuleView, NodeState, NodeView, Plan, PlanRequest,
+    ProblemCode, StepAction,
 };
 use mesh_client::{Client, Error};
 use mesh_ids::ModuleName;
@@ -20,7 +21,8 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::{
     cli::{ApplyArgs, ChangeOptions, PlanArgs},
-    commands::module,
+    commands::{module, node},
+    exit::Unread,
     output::{self, Format},
 };
 
@@ -32,7 +34,10 @@ pub(super) async fn plan(client: &Client, args: &PlanArgs, format: Format) -> an
     let plan = client.plan(&PlanRequest { what: read(&args.file)? }).await?;
     match format {
         Format::Json => output::json(&plan)?,
-        Format::Human => print(&plan),
+        Format::Human => {
+            print(&plan);
+            tell_silent(client, &plan).await;
+        }
     }
     let changes = args.exit_code && !plan.nodes.is_empty();
     Ok(if changes { ExitCode::from(SOMETHING_TO_CHANGE) } else { ExitCode::SUCCESS })
@@ -57,6 +62,7 @@ pub(super) async fn carry_out(
     }
     if format == Format::Human {
         print(&plan);
+        tell_silent(client, &plan).await;
     }
     if plan.nodes.is_empty() {
         if format == Format::Json {
@@ -112,7 +118,14 @@ async fn remove_from_nowhere(
 fn read(path: &Path) -> anyhow::Result<Change> {
     let file = if path.is_dir() { path.join("module.toml") } else { path.to_owned() };
     let folder = file.parent().unwrap_or(Path::new("")).to_owned();
-    let text = fs::read_to_string(&file).with_context(|| format!("read {}", file.display()))?;
+    let text = fs::read_to_string(&file).map_err(|error| {
+        let hint = if error.kind() == io::ErrorKind::NotFound {
+            ": -f takes a manifest, or the folder that has one as module.toml"
+        } else {
+            ""
+        };
+        Unread { path: file.display().to_string(), reason: format!("{error}{hint}") }
+    })?;
     let manifest = Manifest::from_toml(&file.display().to_string(), &text, |relative| {
         load(&folder, relative).map_err(|error| error.to_string())
     })?;
@@ -147,13 +160,32 @@ fn print(plan: &Plan) {
         }
     }
     output::line(&format!(
-        "\n{}: {} to add, {} to change, {} to remove on {} nodes",
+        "\n{}: {} to add, {} to change, {} to remove on {}",
         plan.module,
         count(StepAction::Add),
         count(StepAction::Change),
         count(StepAction::Remove),
-        plan.nodes.len()
+        output::count(plan.nodes.len(), "node")
     ));
+}
+
+/// Says which of the nodes are not there to hear of the change now. The plan stands without it: where the list cannot be
+/// had, nothing is said.
+async fn tell_silent(client: &Client, plan: &Plan) {
+    if plan.nodes.is_empty() {
+        return;
+    }
+    let Ok(nodes) = client.nodes().await else { return };
+    let nodes = nodes.items;
+    let concerned = |view: &&NodeView| plan.nodes.iter().any(|node| node.node == view.name);
+    for view in nodes.iter().filter(concerned).filter(|view| view.state != NodeState::Connected) {
+        output::line(&format!(
+            "{} is {}, last heard {}: it gets this when it is connected again",
+            view.name,
+            node::state(view.state),
+            node::heard(view)
+        ));
+    }
 }
 
 const fn sign(action: StepAction) -> char {
@@ -222,7 +254,7 @@ async fn wait(
 }
 
 /// Whether waiting helps: nobody is there, or what is there lacks something for the moment.
-fn does_not_answer(error: &Error) -> bool {
+pub(super) fn does_not_answer(error: &Error) -> bool {
     match error {
         Error::Unreachable { .. } => true,
         Error::Refused(problem) => problem.code == ProblemCode::Unavailable,

@@ -90,28 +90,43 @@ pub(super) fn state(state: NodeState) -> &'static str {
 
 /// One line a node.
 pub(super) fn table(nodes: &[NodeView]) {
-    let header =
-        ["NODE", "STATE", "LAST HEARD", "SILENT FOR", "DECLARED", "REPORTED", "OWNS", "FAILED", "ENGINE"];
-    output::table(
-        &header,
-        nodes.iter().map(|node| {
-            vec![
-                node.name.to_string(),
-                state(node.state).to_owned(),
-                node.last_heard.clone().unwrap_or_else(|| "never".to_owned()),
-                node.disconnected_for.map(output::duration).unwrap_or_default(),
-                position(node.declared),
-                position(node.reported),
-                node.applied.len().to_string(),
-                node.failed.len().to_string(),
-                node.facts.as_ref().and_then(|facts| facts.engine.clone()).unwrap_or_default(),
-            ]
-        }),
-    );
+    output::table(&HEADER, nodes.iter().map(row));
+}
+
+/// The head of [`row`].
+const HEADER: [&str; 8] =
+    ["NODE", "STATE", "LAST HEARD", "DECLARED", "REPORTED", "APPLIED", "FAILED", "ENGINE"];
+
+fn row(node: &NodeView) -> Vec<String> {
+    vec![
+        node.name.to_string(),
+        state(node.state).to_owned(),
+        heard(node),
+        position(node.declared),
+        position(node.reported),
+        node.applied.len().to_string(),
+        node.failed.len().to_string(),
+        node.facts.as_ref().and_then(|facts| facts.engine.clone()).unwrap_or_default(),
+    ]
+}
+
+/// What it reported to carry out, in a few words.
+pub(super) fn carries(node: &NodeView) -> String {
+    format!("{} applied, {} failed", node.applied.len(), node.failed.len())
+}
+
+/// When it was last heard, by the clock of the control plane.
+pub(super) fn heard(node: &NodeView) -> String {
+    match (node.state, node.disconnected_for, &node.last_heard) {
+        (NodeState::Connected, ..) => "just now".to_owned(),
+        (_, Some(silent), _) => format!("{} ago", output::duration(silent)),
+        (_, None, Some(at)) => at.clone(),
+        (_, None, None) => "never".to_owned(),
+    }
 }
 
 fn position(position: Option<Position>) -> String {
-    position.map_or_else(String::new, |position| format!("{}.{}", position.generation, position.sequence))
+    position.map_or_else(String::new, |position| position.to_string())
 }
 
 fn show(node: &NodeView, format: Format) -> anyhow::Result<()> {

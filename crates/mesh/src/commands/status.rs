@@ -20,10 +20,10 @@ pub(super) async fn run(client: &Client, format: Format) -> anyhow::Result<ExitC
     }
     let connected = nodes.iter().filter(|node| node.state == NodeState::Connected).count();
     output::line(&format!(
-        "mesh {}: {connected} of {} nodes connected, {} modules, control plane {}\n",
+        "mesh {}: {connected} of {} connected, {}, control plane {}\n",
         version.mesh,
-        nodes.len(),
-        modules.len(),
+        output::count(nodes.len(), "node"),
+        output::count(modules.len(), "module"),
         output::printable(&version.version)
     ));
     node::table(&nodes);

@@ -5,4 +5,5 @@
 mod played;
 mod recover;
 mod remove;
+mod tables;
 mod wait;

@@ -8,12 +8,14 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crate::failure::Failure;
+
 /// A round asks for thousands of names: for so long the file is taken to be as it was, unless a name is not in it.
 const FRESH: Duration = Duration::from_millis(50);
 
 /// One of the two files, read again when it changed.
 #[derive(Debug)]
-pub(super) struct Names {
+pub(crate) struct Names {
     path: PathBuf,
     stamp: Option<(u64, u64, i64, i64)>,
     looked: Option<Instant>,
@@ -46,6 +48,13 @@ impl Names {
             self.refresh();
         }
         self.by_number.get(&number).cloned().unwrap_or_else(|| number.to_string())
+    }
+
+    /// That there is no such `user` or `group`.
+    pub(crate) fn missing(what: &str, name: &str) -> Failure {
+        Failure::new(format!(
+            "the machine has no {what} {name:?}: declare it and let this wait for it with `after`, or declare another {what}"
+        ))
     }
 
     fn is_fresh(&self) -> bool {

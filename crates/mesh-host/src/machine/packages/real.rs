@@ -17,10 +17,18 @@ use async_trait::async_trait;
 use tokio::{process::Command, time::timeout};
 
 use super::{Installed, Packages};
-use crate::failure::{During as _, Failure};
+use crate::{
+    failure::{During as _, Failure},
+    machine::units::transient::{Ended, Task, is_booted, run_apart},
+};
 
 /// For installing and removing; downloads included.
 const PATIENCE: Duration = Duration::from_mins(15);
+/// The unit in which the package manager runs: one name, so that there are never two of them.
+const UNIT: &str = "mesh-host-packages.service";
+/// What apt says has to be run by hand where dpkg was interrupted.
+const FINISH: &str = "dpkg --configure -a";
+const FINISH_ARGUMENTS: [&str; 4] = ["--force-confdef", "--force-confold", "--configure", "-a"];
 /// What is kept of what a program said when it failed.
 const MOST_WORDS: usize = 600;
 
@@ -41,6 +49,44 @@ impl RealPackages {
     /// The packages of the machine under `root`.
     pub fn new(root: &Path) -> Self {
         Self { root: root.to_owned(), status: RefCell::default() }
+    }
+
+    /// Runs a program of the package manager and waits for its end: in a unit of its own, so that neither the end of the
+    /// host nor what its unit may not do breaks a package's scripts half-way.
+    async fn run(&self, program: &str, arguments: &[String]) -> Result<Ended, Failure> {
+        let place = self.root.join("run/mesh-host");
+        if self.root != Path::new("/") || !is_booted() {
+            tracing::info!(
+                program,
+                "runs as a child of mesh-host, since there is no systemd to run it apart"
+            );
+            return run_as_child(program, arguments).await;
+        }
+        fs::create_dir_all(&place).during(format!("make {}", place.display()))?;
+        let task = Task {
+            unit: UNIT,
+            description: format!("Packages for mesh-host: {program}"),
+            program: Path::new("/usr/bin").join(program),
+            arguments: arguments.to_vec(),
+            environment: ENVIRONMENT.iter().map(|(name, value)| format!("{name}={value}")).collect(),
+            patience: PATIENCE,
+            said: place.join("packages"),
+        };
+        run_apart(&task).await
+    }
+
+    async fn apt(&self, arguments: &[String]) -> Result<(), Failure> {
+        let mut ended = self.run("apt-get", arguments).await?;
+        // dpkg was killed, or the machine was, between two packages: what is begun has to be finished first.
+        if !ended.success && ended.errors.contains(FINISH) {
+            tracing::info!("finishing what dpkg had begun");
+            let finished = self.run("dpkg", &FINISH_ARGUMENTS.map(str::to_owned)).await?;
+            if !finished.success {
+                return Err(failure(FINISH, &finished));
+            }
+            ended = self.run("apt-get", arguments).await?;
+        }
+        if ended.success { Ok(()) } else { Err(failure("apt-get", &ended)) }
     }
 
     fn refresh(&self) -> io::Result<()> {
@@ -121,33 +167,45 @@ fn installed(status: &str) -> Installed {
     found
 }
 
-async fn run(arguments: &[String]) -> Result<(), Failure> {
-    let Output { status, stdout, stderr } = {
-        let running = Command::new("apt-get")
-            .args(arguments)
-            .env_clear()
-            .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
-            .env("DEBIAN_FRONTEND", "noninteractive")
-            .env("DEBIAN_PRIORITY", "critical")
-            .env("APT_LISTCHANGES_FRONTEND", "none")
-            .env("NEEDRESTART_MODE", "l")
-            .env("LC_ALL", "C.UTF-8")
-            .stdin(Stdio::null())
-            .kill_on_drop(true)
-            .output();
-        let ended = timeout(PATIENCE, running).await;
-        let ended = ended.map_err(|_| Failure::new("apt-get took longer than 15 minutes"))?;
-        ended.during("run apt-get")?
-    };
-    if status.success() {
-        return Ok(());
-    }
-    let said = if stderr.iter().all(u8::is_ascii_whitespace) { stdout } else { stderr };
-    let said = String::from_utf8_lossy(&said);
+/// What a package manager is told about the one who asks: nobody.
+const ENVIRONMENT: [(&str, &str); 6] = [
+    ("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
+    ("DEBIAN_FRONTEND", "noninteractive"),
+    ("DEBIAN_PRIORITY", "critical"),
+    ("APT_LISTCHANGES_FRONTEND", "none"),
+    ("NEEDRESTART_MODE", "l"),
+    ("LC_ALL", "C.UTF-8"),
+];
+
+/// Runs it as a child of this process, which a machine without systemd has to do with: it ends with the host.
+async fn run_as_child(program: &str, arguments: &[String]) -> Result<Ended, Failure> {
+    let running = Command::new(program)
+        .args(arguments)
+        .env_clear()
+        .envs(ENVIRONMENT)
+        .stdin(Stdio::null())
+        .kill_on_drop(true)
+        .output();
+    let minutes = PATIENCE.as_secs() / 60;
+    let ended = timeout(PATIENCE, running).await;
+    let ended = ended.map_err(|_| Failure::new(format!("{program} took longer than {minutes} minutes")))?;
+    let Output { status, stdout, stderr } = ended.during(format!("run {program}"))?;
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    let how =
+        status.code().map_or_else(|| "was ended by a signal".to_owned(), |code| format!("ended with {code}"));
+    Ok(Ended { success: status.success(), how, output: text(stdout), errors: text(stderr) })
+}
+
+/// What it said when it failed, in one line.
+fn failure(program: &str, ended: &Ended) -> Failure {
+    let said = if ended.errors.trim().is_empty() { &ended.output } else { &ended.errors };
     let said: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let said = said.join("; ");
     let start = said.char_indices().rev().take(MOST_WORDS).last().map_or(0, |(at, _)| at);
-    Err(Failure::new(format!("apt-get failed: {}", &said[start..])))
+    match &said[start..] {
+        "" => Failure::new(format!("{program} {}", ended.how)),
+        said => Failure::new(format!("{program} failed: {said}")),
+    }
 }
 
 fn arguments(options: &[String], command: &str, names: &[String]) -> Vec<String> {
@@ -187,25 +245,40 @@ impl Packages for RealPackages {
     async fn install(&self, names: &[String], repository: Option<&str>) -> Result<(), Failure> {
         if let Some(folder) = repository {
             let options = self.configure(folder).during("configure apt for the folder")?;
-            run(&arguments(&options, "update", &[])).await?;
-            return run(&arguments(&options, "install", names)).await;
+            self.apt(&arguments(&options, "update", &[])).await?;
+            return self.apt(&arguments(&options, "install", names)).await;
         }
-        if run(&arguments(&[], "install", names)).await.is_ok() {
+        if self.apt(&arguments(&[], "install", names)).await.is_ok() {
             return Ok(());
         }
         // The lists may be missing or old.
-        run(&arguments(&[], "update", &[])).await?;
-        run(&arguments(&[], "install", names)).await
+        self.apt(&arguments(&[], "update", &[])).await?;
+        self.apt(&arguments(&[], "install", names)).await
     }
 
     async fn remove(&self, names: &[String]) -> Result<(), Failure> {
-        run(&arguments(&[], "remove", names)).await
+        self.apt(&arguments(&[], "remove", names)).await
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn ended(output: &str, errors: &str) -> Ended {
+        let (output, errors) = (output.to_owned(), errors.to_owned());
+        Ended { success: false, how: "ended with 100".to_owned(), output, errors }
+    }
+
+    #[test]
+    fn a_failure_is_what_was_said_last_and_otherwise_how_it_ended() {
+        let said = failure("apt-get", &ended("Reading lists\n", "E: Unable to locate package x\n\n"));
+        assert_eq!(said.to_string(), "apt-get failed: E: Unable to locate package x");
+        assert_eq!(failure("apt-get", &ended("done\n", " \n")).to_string(), "apt-get failed: done");
+        assert_eq!(failure("apt-get", &ended("", "")).to_string(), "apt-get ended with 100");
+        let long = failure("apt-get", &ended("", &"ä".repeat(5_000))).to_string();
+        assert_eq!(long.chars().count(), "apt-get failed: ".len() + MOST_WORDS);
+    }
 
     #[test]
     fn only_what_is_installed_counts() {

@@ -8,25 +8,35 @@ use std::{cell::RefCell, collections::BTreeSet, num::NonZeroUsize, rc::Rc, sync:
 use async_trait::async_trait;
 use futures_util::StreamExt as _;
 use serde::{Serialize, de::DeserializeOwned};
-use tokio::{sync::Mutex, time::timeout};
+use tokio::{
+    sync::Mutex,
+    time::{Instant, sleep, timeout},
+};
 use zbus::{
     Connection, DynamicType, MatchRule, Message, MessageStream, OwnedObjectPath, OwnedVariant, Type,
     connection::Builder, message,
 };
 
-use super::{Active, Load, UnitFound, Units, direct, watch::Watch};
+use super::{
+    Active, Load, UnitFound, Units, direct,
+    status::{READY, ServiceStatus, Status, Verdict},
+    watch::Watch,
+};
 use crate::failure::{During as _, Failure};
 
 const DESTINATION: &str = "org.freedesktop.systemd1";
-const MANAGER_PATH: &str = "/org/freedesktop/systemd1";
+pub(super) const MANAGER_PATH: &str = "/org/freedesktop/systemd1";
 const MANAGER: &str = "org.freedesktop.systemd1.Manager";
 const UNIT: &str = "org.freedesktop.systemd1.Unit";
+const SERVICE: &str = "org.freedesktop.systemd1.Service";
 /// For what systemd answers at once.
-const QUESTION: Duration = Duration::from_secs(25);
+pub(super) const QUESTION: Duration = Duration::from_secs(25);
 /// For reading all unit files again: generators may be slow.
 const RELOAD: Duration = Duration::from_secs(90);
 /// For starting and stopping: above systemd's own limit of 90 s for each, which a restart may need twice.
 const JOB: Duration = Duration::from_secs(200);
+/// Between two looks at a unit that was started.
+const LOOK: Duration = Duration::from_millis(50);
 /// Jobs that end while another one is waited for.
 const QUEUED: NonZeroUsize = NonZeroUsize::new(1024).expect("not zero");
 
@@ -99,15 +109,45 @@ impl Bus {
         })
     }
 
-    async fn property(&self, path: &str, name: &str) -> Result<OwnedVariant, Failure> {
+    pub(super) async fn property(&self, path: &str, of: &str, name: &str) -> Result<OwnedVariant, Failure> {
         let interface = "org.freedesktop.DBus.Properties";
-        let reply = self.call(path, interface, "Get", &(UNIT, name), QUESTION).await?;
+        let reply = self.call(path, interface, "Get", &(of, name), QUESTION).await?;
         reply.body().deserialize().during(format!("read systemd's answer about {name}"))
+    }
+
+    /// A property; what none is where it is of another type.
+    async fn property_as<T: TryFrom<OwnedVariant> + Default>(
+        &self,
+        path: &str,
+        of: &str,
+        name: &str,
+    ) -> Result<T, Failure> {
+        Ok(T::try_from(self.property(path, of, name).await?).unwrap_or_default())
     }
 }
 
+/// What systemd says of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SystemState {
+    /// Its version, as its distribution writes it.
+    pub version: String,
+    /// How the machine is: `running`, `degraded`, `starting`, … (systemctl(1), is-system-running).
+    pub state: String,
+}
+
+/// Asks systemd how it and the machine are, on a connection of its own.
+pub async fn system_state() -> Result<SystemState, Failure> {
+    let bus = Bus::connect().await?;
+    let ask = async |name: &str| {
+        let value = bus.property(MANAGER_PATH, MANAGER, name).await?;
+        String::try_from(value).during(format!("read systemd's answer about {name}"))
+    };
+    Ok(SystemState { version: ask("Version").await?, state: ask("SystemState").await? })
+}
+
 /// One unit as `ListUnitsByNames` has it: name, description, load, active, sub, following, path, job id, type, path.
-type Listed = (String, String, String, String, String, String, OwnedObjectPath, u32, String, OwnedObjectPath);
+pub(super) type Listed =
+    (String, String, String, String, String, String, OwnedObjectPath, u32, String, OwnedObjectPath);
 
 /// The body of `JobRemoved`: the job's number, its path, the unit, and how it ended.
 type Removed = (u32, OwnedObjectPath, String, String);
@@ -161,14 +201,40 @@ impl RealUnits {
         let result =
             result.map_err(|_| Failure::new(format!("it took longer than {} s", JOB.as_secs())))??;
         // "skipped": a condition of the unit does not hold, or it has nothing to do.
-        if result == "done" || result == "skipped" { Ok(()) } else { Err(job_failure(name, &result)) }
+        if result == "done" || result == "skipped" {
+            return Ok(());
+        }
+        let how = match self.status(name).await {
+            Ok(status) if status.active == Active::Failed => Some(status.words()),
+            _ => None,
+        };
+        Err(job_failure(name, &result, how.as_deref()))
+    }
+
+    /// How it stands with a unit that was started.
+    async fn status(&self, name: &str) -> Result<Status, Failure> {
+        let bus = self.bus().await?;
+        let path: OwnedObjectPath = bus.manager("LoadUnit", &(name,), QUESTION).await?;
+        let path = path.as_str();
+        let state: String = bus.property_as(path, UNIT, "ActiveState").await?;
+        let service = if name.strip_suffix(".service").is_some() {
+            Some(ServiceStatus {
+                kind: bus.property_as(path, SERVICE, "Type").await?,
+                result: bus.property_as(path, SERVICE, "Result").await?,
+                code: bus.property_as(path, SERVICE, "ExecMainCode").await?,
+                status: bus.property_as(path, SERVICE, "ExecMainStatus").await?,
+            })
+        } else {
+            None
+        };
+        Ok(Status { active: active(&state), sub: bus.property_as(path, UNIT, "SubState").await?, service })
     }
 }
 
 /// What a job's result means (org.freedesktop.systemd1(5), JobRemoved).
-fn job_failure(name: &str, result: &str) -> Failure {
+fn job_failure(name: &str, result: &str, how: Option<&str>) -> Failure {
     Failure::new(match result {
-        "failed" => format!("systemd says that it failed: see 'journalctl -u {name}'"),
+        "failed" => see_journal(name, how.unwrap_or("systemd says that it failed")),
         "dependency" => "something it requires failed".to_owned(),
         "timeout" => "systemd gave up waiting for it".to_owned(),
         "canceled" => "somebody else cancelled it".to_owned(),
@@ -176,11 +242,25 @@ fn job_failure(name: &str, result: &str) -> Failure {
     })
 }
 
+fn see_journal(name: &str, how: &str) -> String {
+    format!("{how}: see 'journalctl -u {name}'")
+}
+
 fn load(word: &str) -> Load {
     match word {
         "loaded" => Load::Loaded,
         "not-found" => Load::NotFound,
         other => Load::Bad(other.to_owned()),
+    }
+}
+
+fn word(active: Active) -> &'static str {
+    match active {
+        Active::Yes => "active",
+        Active::Starting => "activating",
+        Active::Stopping => "deactivating",
+        Active::No => "inactive",
+        Active::Failed => "failed",
     }
 }
 
@@ -220,8 +300,8 @@ impl Units for RealUnits {
             let load = load(&load_state);
             // Of a unit that has no file there is no state of the file.
             let file: Result<String, Failure> = bus.manager("GetUnitFileState", &(name,), QUESTION).await;
-            let needs_reload = load == Load::Loaded
-                && bus.property(path.as_str(), "NeedDaemonReload").await?.try_into().unwrap_or(false);
+            let needs_reload =
+                load == Load::Loaded && bus.property_as(path.as_str(), UNIT, "NeedDaemonReload").await?;
             let enabled = file.ok().as_deref().and_then(enabled);
             Ok(UnitFound { load, active: active(&active_state), sub, enabled, needs_reload })
         };
@@ -233,7 +313,8 @@ impl Units for RealUnits {
     }
 
     async fn start(&self, name: &str) -> Result<(), Failure> {
-        self.job("StartUnit", name).await
+        self.job("StartUnit", name).await?;
+        self.ready(name).await
     }
 
     async fn stop(&self, name: &str) -> Result<(), Failure> {
@@ -241,7 +322,41 @@ impl Units for RealUnits {
     }
 
     async fn restart(&self, name: &str) -> Result<(), Failure> {
-        self.job("RestartUnit", name).await
+        self.job("RestartUnit", name).await?;
+        self.ready(name).await
+    }
+
+    async fn ready(&self, name: &str) -> Result<(), Failure> {
+        let begun = Instant::now();
+        let mut up: Option<Instant> = None;
+        loop {
+            let status = self.status(name).await?;
+            if status.active == Active::Yes {
+                up.get_or_insert_with(Instant::now);
+            }
+            match status.verdict(up.map(|up| up.elapsed())) {
+                Verdict::Ready => return Ok(()),
+                Verdict::Failed(how) => return Err(Failure::new(see_journal(name, &how))),
+                Verdict::Wait if begun.elapsed() > READY => {
+                    let how = format!(
+                        "it is still {} ({}) after {} s",
+                        word(status.active),
+                        status.sub,
+                        READY.as_secs()
+                    );
+                    return Err(Failure::new(see_journal(name, &how)));
+                }
+                Verdict::Wait => sleep(LOOK).await,
+            }
+        }
+    }
+
+    async fn forget(&self, name: &str) -> Result<(), Failure> {
+        // One that failed is kept by systemd until it is told so; any other may be dropped at any moment.
+        if self.look(name).await?.active != Active::Failed {
+            return Ok(());
+        }
+        self.bus().await?.manager("ResetFailedUnit", &(name,), QUESTION).await
     }
 
     async fn enable(&self, name: &str) -> Result<(), Failure> {
