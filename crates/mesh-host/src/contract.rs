@@ -71,7 +71,7 @@ pub(crate) fn resources(json: &str) -> Vec<Resource> {
 }
 
 /// A host on the bench's machine, with its ledger in this folder.
-async fn host(bench: &Bench, folder: &Path) -> Host {
+pub(crate) async fn host(bench: &Bench, folder: &Path) -> Host {
     Host::open(&Paths::under(folder), bench.machine(), None).await.expect("the ledger opens")
 }
 
@@ -82,13 +82,13 @@ async fn try_to_carry(bench: &Bench, folder: &Path, json: &str) {
     }
 }
 
-async fn carry(bench: &Bench, folder: &Path, json: &str) -> Outcome {
+pub(crate) async fn carry(bench: &Bench, folder: &Path, json: &str) -> Outcome {
     let mut host = host(bench, folder).await;
     host.carry(resources(json), &mut |_, _, _| {}).await.expect("the ledger is written").clone()
 }
 
 /// Carries, and demands that nothing fails and nothing is left to do.
-async fn converge(bench: &Bench, folder: &Path, json: &str, when: &str) {
+pub(crate) async fn converge(bench: &Bench, folder: &Path, json: &str, when: &str) {
     let outcome = carry(bench, folder, json).await;
     assert!(outcome.failed.is_empty(), "{when}: {:?}", outcome.failed);
     let plan = host(bench, folder).await.plan().await;

@@ -8,6 +8,7 @@ pub mod database;
 pub mod directory;
 pub mod file;
 pub mod host;
+pub mod image;
 pub mod network;
 pub mod package;
 pub mod sysctl;
@@ -97,6 +98,8 @@ pub struct Memory<K: Kind + ?Sized> {
     /// Which of the resources in `restart_on` changed since this one was last started. Never empty after a restart was
     /// planned and not completed.
     pub changed: Vec<ResourceId>,
+    /// Which state of the resources in `restart_on` it reads if it is started now. Equal texts, equal states.
+    pub reads: String,
 }
 
 /// Something of the machine that only one resource may have.
@@ -167,6 +170,10 @@ macro_rules! for_kind {
             }
             ::mesh_wire::Spec::Container($inner) => {
                 type $kind = $crate::kinds::container::Container;
+                $body
+            }
+            ::mesh_wire::Spec::Image($inner) => {
+                type $kind = $crate::kinds::image::Image;
                 $body
             }
             ::mesh_wire::Spec::Volume($inner) => {

@@ -17,7 +17,7 @@ use std::{
     time::Duration,
 };
 
-use mesh_ids::ResourceId;
+use mesh_ids::{ImageRef, ResourceId};
 use mesh_wire::{Resource, Spec, UnreadableResource};
 pub(crate) use paths::Ways;
 pub use patience::{NotYet, Patience};
@@ -44,6 +44,17 @@ pub struct Desired<'a> {
 }
 
 impl Desired<'_> {
+    /// Every image that some resource wants.
+    fn images(&self) -> BTreeSet<ImageRef> {
+        let declared = self.carried.iter().chain(self.assigned.unwrap_or_default()).flatten();
+        let image = |resource: &Resource| match &resource.spec {
+            Spec::Image(image) => Some(image.image.clone()),
+            Spec::Container(container) => Some(container.image.clone()),
+            _ => None,
+        };
+        declared.filter_map(image).collect()
+    }
+
     fn list(&self, origin: Origin) -> Option<&[Declared]> {
         match origin {
             Origin::Carried => Some(self.carried),

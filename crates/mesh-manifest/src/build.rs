@@ -10,8 +10,8 @@ use mesh_ids::{ImageRef, ResourceId};
 use mesh_wire::{
     Resource,
     kinds::{
-        ContainerSpec, Content, DirectorySpec, FileSpec, Kind, Lifecycle, Mode, NetworkSpec, PackageSpec,
-        Spec, SysctlSpec, TimerSpec, UnitSpec, UserSpec, VolumeSpec,
+        ContainerSpec, Content, DirectorySpec, FileSpec, ImageSpec, Kind, Lifecycle, Mode, NetworkSpec,
+        PackageSpec, Spec, SysctlSpec, TimerSpec, UnitSpec, UserSpec, VolumeSpec,
     },
 };
 
@@ -120,6 +120,7 @@ fn is_observed(manifest: &Manifest, kind: Kind, at: &Key) -> bool {
         Kind::Container => manifest.containers.get(index).is_some_and(|entry| entry.observe_only),
         Kind::Volume => manifest.volumes.get(index).is_some_and(|entry| entry.observe_only),
         Kind::Network => manifest.networks.get(index).is_some_and(|entry| entry.observe_only),
+        Kind::Image => manifest.images.get(index).is_some_and(|entry| entry.observe_only),
         Kind::User => manifest.users.get(index).is_some_and(|entry| entry.observe_only),
         Kind::Timer => manifest.timers.get(index).is_some_and(|entry| entry.observe_only),
         Kind::Sysctl => manifest.sysctls.get(index).is_some_and(|entry| entry.observe_only),
@@ -180,13 +181,23 @@ fn drafts(manifest: &Manifest, images: Images<'_>) -> Result<Vec<Draft>, Problem
         };
         push(Kind::File, index, &entry.path, &entry.after, &[], spec.into());
     }
+    for (index, entry) in manifest.images.iter().enumerate() {
+        let image = images(&entry.image).map_err(|reason| {
+            Problem::new([Key::Name("image"), Key::Index(index), Key::Name("image")], reason)
+        })?;
+        let spec = ImageSpec { image: image.clone() };
+        push(Kind::Image, index, image.name(), &entry.after, &[], spec.into());
+    }
     for (index, entry) in manifest.volumes.iter().enumerate() {
-        let spec = VolumeSpec { name: engine_name(&manifest.name, &entry.name) };
+        let spec = VolumeSpec { name: engine_name(&manifest.name, &entry.name), released: entry.released };
         push(Kind::Volume, index, &entry.name, &entry.after, &[], spec.into());
     }
     for (index, entry) in manifest.networks.iter().enumerate() {
-        let spec =
-            NetworkSpec { name: engine_name(&manifest.name, &entry.name), subnet: entry.subnet.clone() };
+        let spec = NetworkSpec {
+            name: engine_name(&manifest.name, &entry.name),
+            subnet: entry.subnet.clone(),
+            internal: entry.internal,
+        };
         push(Kind::Network, index, &entry.name, &entry.after, &[], spec.into());
     }
     for (index, entry) in manifest.units.iter().enumerate() {
@@ -287,14 +298,29 @@ fn container(
         image,
         lifecycle: entry.lifecycle.unwrap_or(Lifecycle::Service),
         command: entry.command.clone(),
+        entrypoint: entry.entrypoint.clone(),
+        working_directory: entry.working_directory.clone(),
         environment: entry.environment.clone(),
         mounts,
         ports: entry.ports.clone(),
         networks,
         user: entry.user.clone(),
+        read_only_root: entry.read_only_root,
+        tmpfs: entry.tmpfs.clone(),
+        cap_add: entry.cap_add.clone(),
+        cap_drop: entry.cap_drop.clone(),
+        extra_hosts: entry.extra_hosts.clone(),
+        labels: entry.labels.clone(),
         stop_grace_s: entry.stop_grace_s.unwrap_or(10),
+        stop_signal: entry.stop_signal.clone(),
         memory_bytes: entry.memory_bytes,
+        cpu_millicores: entry.cpu_millicores,
+        pids: entry.pids,
+        shm_bytes: entry.shm_bytes,
         ready: entry.ready.clone(),
+        health: entry.health.clone(),
+        private_log: entry.private_log,
+        replace: entry.replace.unwrap_or_default(),
         restart_on: Vec::new(),
     })
 }
@@ -367,6 +393,7 @@ fn implied(draft: &Draft, known: &BTreeMap<String, usize>, manifest: &Manifest) 
                     around(&mount.source);
                 }
             }
+            ids.push(format!("image:{}", container.image.name()));
             for mount in &container.mounts {
                 ids.push(format!("file:{}", mount.source));
                 ids.push(format!("directory:{}", mount.source));

@@ -3,9 +3,9 @@
 //! They differ from the wire's types where a person and a machine differ: text stands for itself, an image may be one the
 //! mesh carries, volumes and networks are the module's own by their short names, and `after` is beside the rest.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, net::IpAddr};
 
-use mesh_wire::kinds::{Check, Lifecycle, Mode, Mount, Port, Ready};
+use mesh_wire::kinds::{Check, Health, Lifecycle, Mode, Mount, Port, Ready, Replace, Tmpfs};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -142,6 +142,14 @@ entry! {
 }
 
 entry! {
+    /// An image that the engine has before anything needs it. Its id is `image:` and its name, without the digest.
+    ImageEntry {
+        /// One the mesh carries (`mesh/hello`), or any by content (`NAME@sha256:DIGEST`).
+        image: String,
+    }
+}
+
+entry! {
     /// A system user and the group of its name, without a password. Deleted with the module where the mesh made it. Files
     /// and directories of this module that belong to it wait for it. Its id is `user:NAME`.
     UserEntry {
@@ -178,10 +186,13 @@ entry! {
 }
 
 entry! {
-    /// A named volume. Its data stays when the module is removed. Its id is `volume:NAME`.
+    /// A named volume. Its data stays when the module is removed, unless it was released before. Its id is `volume:NAME`.
     VolumeEntry {
         /// Its name within the module.
         name: String,
+        /// Whether a person gave its data up: then the volume goes when the module or this entry does.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        released: bool,
     }
 }
 
@@ -193,6 +204,9 @@ entry! {
         /// Its addresses, e.g. `10.90.0.0/24`; chosen by the engine where not given.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         subnet: Option<String>,
+        /// Whether nothing in it reaches beyond the machine.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        internal: bool,
     }
 }
 
@@ -209,6 +223,12 @@ entry! {
         /// What it runs instead of the image's command; the image's entrypoint stays.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         command: Vec<String>,
+        /// What it runs instead of the image's entrypoint.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        entrypoint: Vec<String>,
+        /// In which folder of the image it begins; the image's own where not given.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        working_directory: Option<String>,
         /// Variables of its environment. No secrets: whoever may inspect the engine sees them.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         environment: BTreeMap<String, String>,
@@ -224,15 +244,55 @@ entry! {
         /// By which user of the image it runs, as `USER` or `UID:GID`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         user: Option<String>,
+        /// Whether its own files are read-only: then it writes to its mounts only.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        read_only_root: bool,
+        /// Folders in memory, empty whenever it starts.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        tmpfs: Vec<Tmpfs>,
+        /// Capabilities it has beyond the engine's usual ones, each by its name, e.g. `NET_ADMIN`.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        cap_add: Vec<String>,
+        /// Capabilities it does not have of the engine's usual ones, or `ALL`.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        cap_drop: Vec<String>,
+        /// Names it knows beside those of its networks, each with its address.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        extra_hosts: BTreeMap<String, IpAddr>,
+        /// Labels, for people and programs that look at the engine.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        labels: BTreeMap<String, String>,
         /// How long it has to end by itself after its stop signal, in seconds; 10 where not given.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         stop_grace_s: Option<u32>,
+        /// What ends it, e.g. `SIGINT`; the image's own signal, or `SIGTERM`, where not given.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        stop_signal: Option<String>,
         /// The most memory it may use, in bytes.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         memory_bytes: Option<u64>,
+        /// The most processor time it may use, in thousandths of a core.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cpu_millicores: Option<u32>,
+        /// The most processes and threads it may have at a time.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pids: Option<u32>,
+        /// How large its `/dev/shm` is, in bytes.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        shm_bytes: Option<u64>,
         /// How it is known to be ready; where not given, it is as soon as it runs.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         ready: Option<Ready>,
+        /// Whether it is asked the same while it runs, and restarted when its answers stay bad.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        health: Option<Health>,
+        /// Whether what it writes is for its machine alone. Where it is not, the last lines are quoted when it fails.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        private_log: bool,
+        /// How it gives its place to another one when it is declared otherwise: `stop-first`, also where not given, or
+        /// `start-first`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        replace: Option<Replace>,
         /// It is replaced when one of these entries changed, as `KIND:NAME`. They are also waited for.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         restart_on: Vec<String>,

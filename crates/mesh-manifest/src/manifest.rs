@@ -9,8 +9,8 @@ use sha2::{Digest as _, Sha256};
 use crate::{
     build,
     entries::{
-        ContainerEntry, DirectoryEntry, FileEntry, NetworkEntry, PackageEntry, SysctlEntry, TimerEntry,
-        UnitEntry, UserEntry, VolumeEntry,
+        ContainerEntry, DirectoryEntry, FileEntry, ImageEntry, NetworkEntry, PackageEntry, SysctlEntry,
+        TimerEntry, UnitEntry, UserEntry, VolumeEntry,
     },
     place::{Key, Problem},
     placement::Placement,
@@ -50,6 +50,9 @@ pub struct Manifest {
     /// Files.
     #[serde(default, rename = "file", skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<FileEntry>,
+    /// Images that are fetched before anything needs them.
+    #[serde(default, rename = "image", skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<ImageEntry>,
     /// Named volumes.
     #[serde(default, rename = "volume", skip_serializing_if = "Vec::is_empty")]
     pub volumes: Vec<VolumeEntry>,
@@ -96,7 +99,7 @@ impl Manifest {
             return Err(Problem::new(
                 [],
                 "the module has no resource: expected at least one [[directory]], [[file]], [[package]], [[sysctl]], \
-                 [[timer]], [[unit]], [[user]], [[volume]], [[network]] or [[container]]",
+                 [[timer]], [[unit]], [[user]], [[image]], [[volume]], [[network]] or [[container]]",
             ));
         }
         if self.count() > MAX_RESOURCES {
@@ -131,6 +134,7 @@ impl Manifest {
             + self.users.len()
             + self.sysctls.len()
             + self.files.len()
+            + self.images.len()
             + self.volumes.len()
             + self.networks.len()
             + self.units.len()

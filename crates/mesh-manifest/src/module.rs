@@ -21,25 +21,26 @@ pub struct Module {
 impl Module {
     /// Looks every carried image up and checks the whole.
     pub fn resolve(mut manifest: Manifest, catalogue: &Catalogue) -> Result<Self, Problem> {
-        for (index, container) in manifest.containers.iter_mut().enumerate() {
-            if container.image.contains('@') {
-                continue;
-            }
-            let Some(image) = catalogue.get(&container.image) else {
+        let containers = manifest.containers.iter_mut().map(|entry| &mut entry.image);
+        let containers = containers.enumerate().map(|(index, image)| ("container", index, image));
+        let images = manifest.images.iter_mut().map(|entry| &mut entry.image);
+        let images = images.enumerate().map(|(index, image)| ("image", index, image));
+        for (kind, index, named) in containers.chain(images).filter(|(.., image)| !image.contains('@')) {
+            let Some(image) = catalogue.get(named) else {
                 let known: Vec<&str> = catalogue.names().collect();
-                let hint = closest(&container.image, known.iter().copied())
+                let hint = closest(named, known.iter().copied())
                     .map_or_else(String::new, |name| format!("; did you mean {name}?"));
                 return Err(Problem::new(
-                    [Key::Name("container"), Key::Index(index), Key::Name("image")],
+                    [Key::Name(kind), Key::Index(index), Key::Name("image")],
                     format!(
                         "the mesh carries no image {}: expected one of {}, or an image by content, \
                          NAME@sha256:DIGEST{hint}",
-                        quoted(&container.image),
+                        quoted(named),
                         known.join(", "),
                     ),
                 ));
             };
-            container.image = image.to_string();
+            *named = image.to_string();
         }
         Self::of_resolved(manifest)
     }

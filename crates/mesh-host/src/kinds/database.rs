@@ -282,7 +282,7 @@ mod tests {
         Database::plan(
             &spec(),
             &Ok(observed.clone()),
-            &Memory { before: (), applied: None, changed: Vec::new() },
+            &Memory { before: (), applied: None, changed: Vec::new(), reads: String::new() },
         )
     }
 

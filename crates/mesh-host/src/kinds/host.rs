@@ -112,7 +112,7 @@ mod tests {
     }
 
     fn plan(spec: &HostSpec, found: &ProgramFound) -> Result<Vec<String>, String> {
-        let memory = kinds::Memory { before: (), applied: None, changed: Vec::new() };
+        let memory = kinds::Memory { before: (), applied: None, changed: Vec::new(), reads: String::new() };
         let steps = Host::plan(spec, found, &memory).map_err(|why| why.to_string())?;
         Ok(steps.iter().map(ToString::to_string).collect())
     }

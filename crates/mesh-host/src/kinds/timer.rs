@@ -100,7 +100,8 @@ impl Kind for Timer {
     fn plan(spec: &TimerSpec, observed: &TimerObserved, memory: &Memory<Self>) -> Result<Vec<Step>, Failure> {
         let (timer, service) = units(spec);
         let plan = |unit: &UnitSpec, observed: &UnitObserved, before: &UnitBefore| {
-            let memory = Memory { before: before.clone(), applied: None, changed: memory.changed.clone() };
+            let (changed, reads) = (memory.changed.clone(), memory.reads.clone());
+            let memory = Memory { before: before.clone(), applied: None, changed, reads };
             Unit::plan(unit, observed, &memory)
         };
         let mut steps = plan(&service, &observed.service, &memory.before.service)?;

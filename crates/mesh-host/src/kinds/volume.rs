@@ -1,5 +1,5 @@
-//! The kind `volume`: a named volume of the engine. Its data is never removed, also not when the resource is: only a
-//! person destroys data.
+//! The kind `volume`: a named volume of the engine. Its data outlives the resource, unless a person released it: then it
+//! goes with the resource, and only where a host made the volume.
 
 use std::borrow::Cow;
 
@@ -69,8 +69,13 @@ impl Kind for Volume {
         }
     }
 
-    fn remove(_: &VolumeSpec, _: &VolumeObserved, (): &()) -> Result<Vec<Step>, Failure> {
-        // The data stays, and with its label the volume is taken up again when it is declared again.
-        Ok(Vec::new())
+    fn remove(spec: &VolumeSpec, observed: &VolumeObserved, (): &()) -> Result<Vec<Step>, Failure> {
+        let name = spec.name.clone();
+        Ok(match observed {
+            VolumeObserved::Ours if spec.released => vec![Step::Engine(EngineStep::RemoveVolume(name))],
+            // With its label the volume is taken up again when it is declared again.
+            VolumeObserved::Ours => vec![Step::Engine(EngineStep::KeepVolume(name))],
+            VolumeObserved::Nothing | VolumeObserved::Foreign => Vec::new(),
+        })
     }
 }

@@ -95,7 +95,7 @@ impl Disk for FakeDisk {
 }
 
 fn entry(id: &str, changed: u64) -> Record {
-    let spec = VolumeSpec { name: "x".to_owned() }.into();
+    let spec = VolumeSpec { name: "x".to_owned(), released: false }.into();
     let resource = Resource { id: id.parse().expect("an id"), after: Vec::new(), observe_only: false, spec };
     Record::Entry(Box::new(Entry {
         origin: Origin::Assigned,
@@ -378,7 +378,7 @@ fn the_first_form_of_the_ledger_is_read_for_ever() {
             id: "v".parse().expect("an id"),
             after: Vec::new(),
             observe_only: false,
-            spec: VolumeSpec { name: "x".to_owned() }.into(),
+            spec: VolumeSpec { name: "x".to_owned(), released: false }.into(),
         };
         ledger.write([Record::Carried { resources: vec![carried] }, drift(9, None)]).expect("written");
         let kept = vec![Digest::of_sha256([7; 32])];

@@ -1,6 +1,6 @@
 //! The container engine, by its API socket (Podman or Docker): what it has, and the acts on it.
 //!
-//! Never destroys data: there is no act that removes a volume. Never takes what the mesh did not make: a container, a
+//! Never destroys data that a person did not release. Never takes what the mesh did not make: a container, a
 //! network or a volume without the mesh's labels is somebody else's. [`socket`] is the real one, and the only place that
 //! names bollard; [`fake`] is one in memory.
 
@@ -10,15 +10,20 @@ mod backoff;
 mod contract;
 mod draft;
 pub mod fake;
+mod health;
 pub mod images;
+pub mod replace;
 pub mod socket;
 mod step;
+mod wait;
 
 use std::{collections::BTreeMap, rc::Rc, time::Duration};
 
 use async_trait::async_trait;
 pub use draft::{Draft, labels};
 use mesh_ids::ImageRef;
+use mesh_wire::kinds::{Health, Ready};
+pub use replace::Back;
 pub use step::{EngineStep, Execution};
 
 use super::files::Content;
@@ -30,6 +35,8 @@ pub const LABEL_SPEC: &str = "mesh.spec";
 pub const LABEL_ORIGIN: &str = "mesh.origin";
 /// The label that names the resource a thing was made for. For people; the ledger decides.
 pub const LABEL_RESOURCE: &str = "mesh.resource";
+/// The label that says in which state a container found what it reads. Not of its fingerprint.
+pub const LABEL_READS: &str = "mesh.reads";
 /// The label that says of what kind of resource a thing is.
 pub const LABEL_KIND: &str = "mesh.kind";
 
@@ -55,6 +62,9 @@ pub trait Engine {
     /// Gets this image: from the bundle, otherwise from the registry in its name.
     async fn fetch_image(&self, image: &ImageRef) -> Result<(), Failure>;
 
+    /// Removes an image; one that is not there, or that anything was made from, stays as it is.
+    async fn remove_image(&self, image: &ImageRef) -> Result<(), Failure>;
+
     /// Makes a container, without starting it. Its image has to be there.
     async fn create_container(&self, draft: &Draft) -> Result<(), Failure>;
 
@@ -65,11 +75,30 @@ pub trait Engine {
     /// [`Engine::changed`] wakes when that is over.
     fn wait_before_start(&self, name: &str) -> Option<Duration>;
 
+    /// How long ago this program started a container last; none where it did not.
+    fn since_start(&self, name: &str) -> Option<Duration>;
+
+    /// Asks a container that runs whether it is ready. The failure is its answer, for a person.
+    async fn ask(&self, name: &str, ready: &Ready, within: Duration) -> Result<(), Failure>;
+
+    /// Has a container asked from now on for as long as it runs; none: it is not asked any more. [`Engine::changed`] asks,
+    /// and wakes when its answers stay bad.
+    fn watch(&self, name: &str, watch: Option<&Watch>);
+
+    /// Its last answer, where so many in a row were bad that it is to be restarted.
+    fn unwell(&self, name: &str) -> Option<Failure>;
+
+    /// The last lines a container wrote: few and short. None where they cannot be read.
+    async fn last_lines(&self, name: &str) -> Vec<String>;
+
     /// Stops a container by its signal, after `grace` by force; one that does not run is stopped.
     async fn stop_container(&self, name: &str, grace: Duration) -> Result<(), Failure>;
 
     /// Removes a container, running or not; one that is not there is removed. Its named volumes stay.
     async fn remove_container(&self, name: &str) -> Result<(), Failure>;
+
+    /// Gives a container another name, which has to be free. It runs on.
+    async fn rename_container(&self, name: &str, to: &str) -> Result<(), Failure>;
 
     /// How a container ended; none where it runs, or was not started yet. One that is not there is a failure.
     async fn ended(&self, name: &str) -> Result<Option<Ended>, Failure>;
@@ -89,6 +118,9 @@ pub trait Engine {
 
     /// Makes a volume.
     async fn create_volume(&self, name: &str, labels: &BTreeMap<String, String>) -> Result<(), Failure>;
+
+    /// Removes a volume and what is in it; one that is not there is removed, one that a container has is refused.
+    async fn remove_volume(&self, name: &str) -> Result<(), Failure>;
 }
 
 /// What an engine has.
@@ -111,12 +143,19 @@ pub struct Container {
     pub labels: BTreeMap<String, String>,
     /// The networks it is in.
     pub networks: Vec<String>,
+    /// When it was made, in seconds since 1970-01-01 UTC.
+    pub created: i64,
 }
 
 impl Container {
     /// The fingerprint of what it was made from; none where no host made it.
     pub fn spec(&self) -> Option<&str> {
         self.labels.get(LABEL_SPEC).map(String::as_str)
+    }
+
+    /// In which state it found what it reads; empty where it reads nothing.
+    pub fn reads(&self) -> &str {
+        self.labels.get(LABEL_READS).map_or("", String::as_str)
     }
 }
 
@@ -140,8 +179,19 @@ pub struct Network {
     pub name: String,
     /// Its addresses; where none, the engine chose or chooses.
     pub subnet: Option<String>,
+    /// Whether nothing in it reaches beyond the machine.
+    pub internal: bool,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
+}
+
+/// What a container that runs is asked, and how often.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Watch {
+    /// What.
+    pub ready: Ready,
+    /// How often, and how many bad answers are too many.
+    pub health: Health,
 }
 
 /// How a container ended.
@@ -155,16 +205,19 @@ pub struct Ended {
     pub last_lines: Vec<String>,
 }
 
-impl std::fmt::Display for Ended {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "it ended with {}", self.code)?;
+impl Ended {
+    /// For a person. What it wrote is not among the words where its log is private.
+    pub fn in_words(&self, private_log: bool) -> String {
+        let mut words = format!("it ended with {}", self.code);
         if self.out_of_memory {
-            f.write_str(" because it was out of memory")?;
+            words.push_str(" because it was out of memory");
         }
         match self.last_lines.as_slice() {
-            [] => f.write_str(" and wrote nothing"),
-            lines => write!(f, "; its last lines: {}", lines.join(" | ")),
+            [] => words.push_str(" and wrote nothing"),
+            _ if private_log => words.push_str("; its log is private: the engine shows it on the machine"),
+            lines => words.extend(["; its last lines: ", &lines.join(" | ")]),
         }
+        words
     }
 }
 
@@ -236,6 +289,10 @@ impl Engine for NoEngine {
         Self::refuse()
     }
 
+    async fn remove_image(&self, _: &ImageRef) -> Result<(), Failure> {
+        Self::refuse()
+    }
+
     async fn create_container(&self, _: &Draft) -> Result<(), Failure> {
         Self::refuse()
     }
@@ -248,11 +305,33 @@ impl Engine for NoEngine {
         None
     }
 
+    fn since_start(&self, _: &str) -> Option<Duration> {
+        None
+    }
+
+    async fn ask(&self, _: &str, _: &Ready, _: Duration) -> Result<(), Failure> {
+        Self::refuse()
+    }
+
+    fn watch(&self, _: &str, _: Option<&Watch>) {}
+
+    fn unwell(&self, _: &str) -> Option<Failure> {
+        None
+    }
+
+    async fn last_lines(&self, _: &str) -> Vec<String> {
+        Vec::new()
+    }
+
     async fn stop_container(&self, _: &str, _: Duration) -> Result<(), Failure> {
         Self::refuse()
     }
 
     async fn remove_container(&self, _: &str) -> Result<(), Failure> {
+        Self::refuse()
+    }
+
+    async fn rename_container(&self, _: &str, _: &str) -> Result<(), Failure> {
         Self::refuse()
     }
 
@@ -277,6 +356,10 @@ impl Engine for NoEngine {
     }
 
     async fn create_volume(&self, _: &str, _: &BTreeMap<String, String>) -> Result<(), Failure> {
+        Self::refuse()
+    }
+
+    async fn remove_volume(&self, _: &str) -> Result<(), Failure> {
         Self::refuse()
     }
 }

@@ -117,7 +117,7 @@ mod tests {
             id: id.parse().expect("an id"),
             after: after.iter().map(|id| id.parse().expect("an id")).collect(),
             observe_only: false,
-            spec: VolumeSpec { name: "x".to_owned() }.into(),
+            spec: VolumeSpec { name: "x".to_owned(), released: false }.into(),
         }
     }
 

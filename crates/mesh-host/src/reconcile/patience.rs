@@ -106,7 +106,7 @@ mod tests {
     use mesh_wire::kinds::VolumeSpec;
 
     fn volume(name: &str) -> Resource {
-        let spec = VolumeSpec { name: name.to_owned() }.into();
+        let spec = VolumeSpec { name: name.to_owned(), released: false }.into();
         Resource { id: "v".parse().expect("an id"), after: Vec::new(), observe_only: false, spec }
     }
 

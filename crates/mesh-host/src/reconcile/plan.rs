@@ -56,7 +56,8 @@ pub async fn plan(machine: &Machine, memory: &Memory, desired: Desired<'_>) -> P
     let led = Led::of(&ways, desired);
     let desired = led.desired();
     let wanted_packages = desired.packages();
-    let scope = Scope { machine, wanted_packages: &wanted_packages };
+    let wanted_images = desired.images();
+    let scope = Scope { machine, wanted_packages: &wanted_packages, wanted_images: &wanted_images };
     let mut plan = Plan::default();
     for key in removals(memory, &desired) {
         let steps = prepare_removal(scope, &memory.entries[&key]).await;

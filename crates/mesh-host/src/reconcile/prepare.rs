@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mesh_ids::ResourceId;
+use mesh_ids::{ImageRef, ResourceId};
 use mesh_wire::{Resource, Spec};
 
 use super::order::restart_on;
@@ -11,7 +11,7 @@ use crate::{
     for_kind,
     kinds::{self, Kind},
     ledger::{self, Entry, Origin},
-    machine::{Machine, files::FileStep, packages::PackageStep, units::UnitStep},
+    machine::{Machine, engine::EngineStep, files::FileStep, packages::PackageStep, units::UnitStep},
     step::Step,
 };
 
@@ -39,6 +39,10 @@ impl Prepared {
 
     /// What is other than declared, for a person: what is there, and what would be done about it.
     pub(super) fn differences(&self) -> Vec<String> {
+        // Of a container that is replaced because of what it reads, every step is the restart.
+        if self.steps.iter().any(|step| matches!(step, Step::Engine(_)) && step.restarts()) {
+            return Vec::new();
+        }
         let counts = |step: &&Step| {
             // Nor is a unit on its way to be active: systemd restarts units by itself.
             let aside = matches!(
@@ -60,6 +64,8 @@ pub(super) struct Scope<'a> {
     pub(super) machine: &'a Machine,
     /// Packages that some resource wants: none of them is removed because another one no longer does.
     pub(super) wanted_packages: &'a BTreeSet<String>,
+    /// The same of images.
+    pub(super) wanted_images: &'a BTreeSet<ImageRef>,
 }
 
 impl Scope<'_> {
@@ -69,6 +75,10 @@ impl Scope<'_> {
                 names.retain(|name| !self.wanted_packages.contains(name));
             }
         }
+        steps.retain(|step| match step {
+            Step::Engine(EngineStep::RemoveImage(image)) => !self.wanted_images.contains(image),
+            _ => true,
+        });
         steps
             .retain(|step| !matches!(step, Step::Package(PackageStep::Remove { names }) if names.is_empty()));
     }
@@ -101,12 +111,15 @@ pub(super) async fn prepare(
     if changed.is_empty() && entry.is_some_and(|entry| entry.restarting) {
         changed.push(resource.id.clone());
     }
+    // Numbers of changes, by id: there is no map of them that cannot be written.
+    let reads =
+        if seen.is_empty() { String::new() } else { serde_json::to_string(&seen).unwrap_or_default() };
     // What is only observed is looked at as if it had been left as declared: all that is other than that is told.
     let was_applied = resource.observe_only
         || entry.is_some_and(|entry| entry.complete && entry.resource.spec == resource.spec);
     let before = entry.map(|entry| &entry.before);
     let (mut steps, before, found) = for_kind!(&resource.spec, |K, spec| {
-        prepare_kind::<K>(scope.machine, spec, before, was_applied, changed).await
+        prepare_kind::<K>(scope.machine, spec, before, was_applied, (changed, reads)).await
     })?;
     scope.spare_wanted(&mut steps);
     for step in &mut steps {
@@ -122,13 +135,13 @@ async fn prepare_kind<K: Kind>(
     spec: &K::Spec,
     before: Option<&serde_json::Value>,
     was_applied: bool,
-    changed: Vec<ResourceId>,
+    (changed, reads): (Vec<ResourceId>, String),
 ) -> Result<(Vec<Step>, serde_json::Value, Option<String>), Failure> {
     let earlier: Option<K::Before> =
         before.cloned().map(serde_json::from_value).transpose().during("read what stood there before")?;
     let observed = K::observe_since(machine, spec, earlier.as_ref()).await?;
     let before = K::before(spec, &observed, earlier.as_ref());
-    let memory = kinds::Memory::<K> { before, applied: was_applied.then(|| spec.clone()), changed };
+    let memory = kinds::Memory::<K> { before, applied: was_applied.then(|| spec.clone()), changed, reads };
     let steps = K::plan(spec, &observed, &memory)?;
     let before = serde_json::to_value(&memory.before).during("keep what stood there before")?;
     Ok((steps, before, K::found(spec, &observed)))

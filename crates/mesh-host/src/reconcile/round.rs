@@ -12,7 +12,7 @@ use steps::{Job, Rank, joins};
 use super::{
     Declared, Desired, NotYet, Outcome, Patience, Progress,
     claims::{Claimant, claims, clashes},
-    order::{order, waits_for},
+    order::{order, restart_on, waits_for},
     paths::{Led, Ways},
     prepare::{Prepared, Scope, is_same_thing, prepare, prepare_removal},
 };
@@ -135,7 +135,8 @@ pub async fn round(
     let led = Led::of(&ways, desired);
     let desired = led.desired();
     let wanted_packages = desired.packages();
-    let scope = Scope { machine, wanted_packages: &wanted_packages };
+    let wanted_images = desired.images();
+    let scope = Scope { machine, wanted_packages: &wanted_packages, wanted_images: &wanted_images };
     let mut round =
         Round { scope, ledger, desired, patience, progress, outcome: Outcome::default(), reload_due: false };
     round.remove_all().await?;
@@ -460,7 +461,15 @@ impl<'a> Round<'a> {
     async fn left_to_do(&self, todo: &Todo<'_>) -> Result<Prepared, Failure> {
         let mut memory = Memory::default();
         if let Some(entry) = self.ledger.memory().entries.get(&todo.key()).cloned() {
-            let seen = BTreeMap::new();
+            // Seen as they are: so is what it reads, and none of it changed.
+            let mut seen = BTreeMap::new();
+            for id in restart_on(todo.resource) {
+                let key = (todo.origin, id.clone());
+                if let Some(read) = self.ledger.memory().entries.get(&key) {
+                    seen.insert(id.clone(), read.changed);
+                    memory.entries.insert(key, read.clone());
+                }
+            }
             memory.entries.insert(todo.key(), Entry { complete: true, restarting: false, seen, ..entry });
         }
         prepare(self.scope, &memory, todo.origin, todo.resource, &BTreeSet::new()).await

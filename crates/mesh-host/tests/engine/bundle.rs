@@ -2,8 +2,12 @@
 
 use std::fs;
 
-use mesh_host::machine::engine::Engine as _;
+use mesh_host::{
+    kinds::{Kind as _, Memory, image::Image},
+    machine::engine::{Draft, Engine as _},
+};
 use mesh_ids::Digest;
+use mesh_wire::kinds::ImageSpec;
 
 use crate::podman::{Podman, image_ref};
 
@@ -46,4 +50,31 @@ async fn the_engine_is_named_with_its_version() {
     let podman = Podman::start().await;
     let version = podman.engine().version().await.unwrap();
     assert!(version.starts_with("podman 4") || version.starts_with("podman 5"), "{version}");
+}
+
+#[tokio::test]
+async fn an_image_that_was_fetched_goes_once_nothing_is_made_from_it() {
+    let podman = Podman::start().await;
+    let machine = podman.machine();
+    let spec = ImageSpec { image: podman.image() };
+    let is_there = Image::observe(&machine, &spec).await.unwrap();
+    let before = Image::before(&spec, &is_there, None);
+    let memory = Memory { before: before.clone(), applied: None, changed: Vec::new(), reads: String::new() };
+    for step in Image::plan(&spec, &is_there, &memory).unwrap() {
+        step.apply(&machine).await.unwrap();
+    }
+    assert!(Image::observe(&machine, &spec).await.unwrap());
+
+    machine.engine.create_container(&Draft::of(&podman.spec("web", "true"))).await.unwrap();
+    let remove = async || {
+        for step in Image::remove(&spec, &true, &before).unwrap() {
+            step.apply(&machine).await.unwrap();
+        }
+    };
+    remove().await;
+    assert!(Image::observe(&machine, &spec).await.unwrap(), "a container was made from it");
+    machine.engine.remove_container("web").await.unwrap();
+    remove().await;
+    assert!(!Image::observe(&machine, &spec).await.unwrap());
+    remove().await;
 }

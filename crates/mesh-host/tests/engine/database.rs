@@ -37,10 +37,15 @@ async fn store(podman: &Podman, machine: &Machine) -> PathBuf {
         ("/etc/group", "/etc/group", true),
         (&sockets.display().to_string(), "/sockets", false),
     ] {
-        spec.mounts.push(Mount { source: source.to_owned(), target: target.to_owned(), read_only });
+        spec.mounts.push(Mount {
+            source: source.to_owned(),
+            target: target.to_owned(),
+            read_only,
+            shared: false,
+        });
     }
     let command = ["pg_isready", "-h", "/run/postgresql", "-q"].map(str::to_owned).to_vec();
-    let spec = ContainerSpec { ready: Some(Ready { command, within_s: 60 }), ..spec };
+    let spec = ContainerSpec { ready: Some(Ready::by_command(command, 60)), ..spec };
     round::<Container>(machine, &spec, &memory(None)).await.unwrap();
     sockets
 }

@@ -8,4 +8,7 @@
 mod bundle;
 mod containers;
 mod database;
+mod limits;
 mod podman;
+mod probes;
+mod replacement;

@@ -92,7 +92,12 @@ impl Podman {
             "name": name, "image": self.image(), "command": ["sh", "-c", script], "stop_grace_s": 1,
         });
         let mut spec: ContainerSpec = serde_json::from_value(json).unwrap();
-        spec.mounts.push(Mount { source: "/usr".to_owned(), target: "/usr".to_owned(), read_only: true });
+        spec.mounts.push(Mount {
+            source: "/usr".to_owned(),
+            target: "/usr".to_owned(),
+            read_only: true,
+            shared: false,
+        });
         spec
     }
 
@@ -152,8 +157,17 @@ fn serve(folder: &Path) -> Child {
 }
 
 fn write_configuration(folder: &Path) {
-    // The default network is the test's own too: netavark's rules are named after networks, and this machine may have
-    // other engines whose default network would take ours down with it.
+    // The default network is the test's own too, down to its interface: netavark's rules are named after networks, and an
+    // interface that two engines share goes with whoever is done first.
+    let (pid, name) = (std::process::id(), format!("mesh-test-{}", std::process::id()));
+    let subnet = format!("10.{}.{}", 64 + (pid >> 8) % 128, pid % 256);
+    let network = serde_json::json!({
+        "name": name, "id": format!("{pid:064x}"), "driver": "bridge", "network_interface": format!("mt{pid}"),
+        "created": "2023-11-14T22:13:20Z", "subnets": [{ "subnet": format!("{subnet}.0/24"), "gateway": format!("{subnet}.1") }],
+        "ipv6_enabled": false, "internal": false, "dns_enabled": false, "ipam_options": { "driver": "host-local" },
+    });
+    fs::create_dir_all(folder.join("networks")).unwrap();
+    fs::write(folder.join(format!("networks/{name}.json")), network.to_string()).unwrap();
     let place = folder.display();
     // crun refuses machines that still have cgroups of version 1; runc runs on both.
     let runtime = if Path::new("/usr/sbin/runc").exists() { "runtime = \"runc\"" } else { "" };
@@ -162,9 +176,7 @@ fn write_configuration(folder: &Path) {
          [engine]\n{runtime}\ncgroup_manager = \"cgroupfs\"\nevents_logger = \"file\"\ntmp_dir = \"{place}/tmp\"\n\
          volume_path = \"{place}/volumes\"\n\
          [network]\nnetwork_backend = \"netavark\"\nnetwork_config_dir = \"{place}/networks\"\n\
-         default_network = \"mesh-test-{0}\"\ndefault_subnet = \"10.212.{1}.0/24\"\n",
-        std::process::id(),
-        std::process::id() % 256
+         default_network = \"{name}\"\ndefault_subnet = \"{subnet}.0/24\"\n"
     );
     fs::write(folder.join("containers.conf"), configuration).unwrap();
     // vfs works wherever the test's folder lies, and the image is empty.
@@ -206,7 +218,7 @@ pub(crate) fn image_ref(name: &str, digest: &Digest) -> ImageRef {
 
 /// What the ledger would say of a resource.
 pub(crate) fn memory<K: Kind<Before = ()>>(applied: Option<&K::Spec>) -> Memory<K> {
-    Memory { before: (), applied: applied.cloned(), changed: Vec::new() }
+    Memory { before: (), applied: applied.cloned(), changed: Vec::new(), reads: String::new() }
 }
 
 /// What is planned now, as a person reads it.

@@ -50,8 +50,15 @@ pub(crate) fn describe(spec: &Spec) -> Vec<String> {
             sysctl.settings.iter().map(|(key, value)| short(&format!("{key} = {value}"))).collect()
         }
         Spec::Container(container) => container_words(container),
-        Spec::Volume(volume) => vec![volume.name.clone()],
-        Spec::Network(network) => vec![network.name.clone()],
+        Spec::Image(image) => vec![short(&image.image.to_string())],
+        Spec::Volume(volume) => {
+            let released = volume.released.then(|| "its data goes when it does".to_owned());
+            [volume.name.clone()].into_iter().chain(released).collect()
+        }
+        Spec::Network(network) => {
+            let internal = network.internal.then(|| "nothing in it reaches beyond the machine".to_owned());
+            [Some(network.name.clone()), network.subnet.clone(), internal].into_iter().flatten().collect()
+        }
         Spec::Host(host) => vec![format!("version {}", host.version), short_digest(host.digest.as_str())],
         Spec::Database(_) | Spec::Vhost(_) => Vec::new(),
     }

@@ -61,6 +61,42 @@ fn what_is_waited_for_stands_before() {
 }
 
 #[test]
+fn an_image_is_got_before_the_container_that_runs_it() {
+    let module = module("[[container]]\nname='web'\nimage='mesh/hello'\n[[image]]\nimage='mesh/hello'\n");
+    assert_eq!(ids(module.resources()), ["hello/image:mesh/hello", "hello/container:web"]);
+    assert_eq!(module.resources()[1].after, ["hello/image:mesh/hello".parse().unwrap()]);
+    let Spec::Image(spec) = &module.resources()[0].spec else { panic!("{module:?}") };
+    assert_eq!(spec.image.to_string(), format!("mesh/hello@sha256:{}", "a".repeat(64)));
+    let manifest = read("[[image]]\nimage='mesh/helo'\n").unwrap();
+    let problem = Module::resolve(manifest, &catalogue()).unwrap_err().to_string();
+    assert!(problem.starts_with("image[0].image: the mesh carries no image \"mesh/helo\""), "{problem}");
+}
+
+#[test]
+fn what_a_container_is_given_reaches_the_machine() {
+    let module = module(
+        "[[container]]\nname='web'\nimage='mesh/hello'\nread_only_root=true\ncap_drop=['ALL']\nstop_signal='SIGINT'\n\
+         cpu_millicores=500\npids=9\nshm_bytes=4096\nprivate_log=true\nreplace='start-first'\n\
+         tmpfs=[{target='/tmp',size_bytes=4096}]\nextra_hosts={printer='192.0.2.7'}\nlabels={team='web'}\n\
+         entrypoint=['/bin/x']\nworking_directory='/srv'\nhealth={failures=2}\n\
+         ready={http={port=80,path='/ready'},within_s=9,timeout_s=1}\n",
+    );
+    let json = serde_json::to_value(&module.resources()[0].spec).unwrap();
+    let spec = &json["spec"];
+    let expected = serde_json::json!({
+        "read_only_root": true, "cap_drop": ["ALL"], "stop_signal": "SIGINT", "cpu_millicores": 500, "pids": 9,
+        "shm_bytes": 4096, "private_log": true, "replace": "start-first",
+        "tmpfs": [{"target": "/tmp", "size_bytes": 4096}], "extra_hosts": {"printer": "192.0.2.7"},
+        "labels": {"team": "web"}, "entrypoint": ["/bin/x"], "working_directory": "/srv",
+        "health": {"interval_s": 30, "failures": 2},
+        "ready": {"http": {"port": 80, "path": "/ready"}, "within_s": 9, "timeout_s": 1},
+    });
+    for (member, value) in expected.as_object().unwrap() {
+        assert_eq!(&spec[member], value, "{member}");
+    }
+}
+
+#[test]
 fn an_image_the_mesh_does_not_carry_is_refused_by_name() {
     let manifest = read("[[container]]\nname='web'\nimage='mesh/helo'\n").unwrap();
     let problem = Module::resolve(manifest, &catalogue()).unwrap_err().to_string();

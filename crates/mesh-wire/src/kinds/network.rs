@@ -14,6 +14,9 @@ pub struct NetworkSpec {
     /// Its addresses, e.g. `10.90.0.0/24`; chosen by the engine where not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subnet: Option<String>,
+    /// Whether nothing in it reaches beyond the machine.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub internal: bool,
 }
 
 impl NetworkSpec {

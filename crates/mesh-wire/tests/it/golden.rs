@@ -16,6 +16,9 @@ fn written() -> BTreeMap<String, String> {
     let mut files = BTreeMap::from([
         ("signed.json", pretty(&samples::signed())),
         ("declaration.json", pretty(&serde_json::to_value(samples::declaration()).unwrap())),
+        ("kind-container-guarded.json", pretty(&samples::guarded_container())),
+        ("kind-volume-released.json", pretty(&samples::released_volume())),
+        ("kind-network-internal.json", pretty(&samples::internal_network())),
         ("kind-unit-drop-ins.json", pretty(&samples::unit_with_drop_ins())),
         ("kind-file-checked.json", pretty(&samples::checked_file())),
         // The very bytes that are signed, on one line.
@@ -80,6 +83,18 @@ fn every_form_is_written_as_its_golden_file_says() {
 #[test]
 fn the_committed_schemas_are_those_of_the_types() {
     compare(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schema/wire"), &schemas());
+}
+
+#[test]
+fn what_is_written_is_read_as_it_was() {
+    for resource in samples::resources().into_iter().chain([
+        samples::guarded_container(),
+        samples::released_volume(),
+        samples::internal_network(),
+    ]) {
+        let json = serde_json::to_string(&resource).unwrap();
+        assert_eq!(mesh_wire::Resource::read(&json, 0), Ok(resource));
+    }
 }
 
 #[test]

@@ -196,6 +196,67 @@ fn a_token_with_any_character_changed_is_refused() {
     assert_eq!("hello".parse::<JoinToken>().unwrap_err(), InvalidToken::NotAToken);
 }
 
+/// Reads a container of which this is said beside its name and its image.
+fn container(said: &Value) -> Result<mesh_wire::Spec, String> {
+    let mut spec = json!({ "name": "web", "image": format!("mesh/hello@sha256:{}", "ab".repeat(32)) });
+    spec.as_object_mut().unwrap().extend(said.as_object().unwrap().clone());
+    mesh_wire::Spec::read("container", &spec.to_string())
+}
+
+#[test]
+fn what_no_engine_could_do_for_a_container_is_refused_in_words() {
+    let cases = [
+        (json!({"cap_add": ["ALL"]}), "cap_add takes no ALL"),
+        (json!({"cap_add": ["CAP_NET_ADMIN"]}), "without CAP_, such as NET_ADMIN"),
+        (json!({"cap_drop": ["net_raw"]}), "cap_drop: \"net_raw\" is not a capability"),
+        (json!({"stop_signal": "SIGKILL"}), "\"SIGKILL\" is not a signal that can end a program"),
+        (json!({"stop_signal": "TERM"}), "such as SIGTERM"),
+        (json!({"cpu_millicores": 9}), "cpu_millicores is 9, and has to be 10 or more"),
+        (json!({"pids": 0}), "pids is 0"),
+        (json!({"shm_bytes": 0}), "shm_bytes is 0"),
+        (json!({"tmpfs": [{"target": "tmp"}]}), "is not absolute"),
+        (json!({"tmpfs": [{"target": "/a:rw"}]}), "holds a ':'"),
+        (json!({"tmpfs": [{"target": "/a"}, {"target": "/a"}]}), "something is mounted at /a already"),
+        (json!({"labels": {"mesh.spec": "x"}}), "the label mesh.spec is the host's own"),
+        (json!({"extra_hosts": {"a b": "192.0.2.1"}}), "\"a b\" is not a host"),
+        (json!({"ready": {"within_s": 5}}), "neither http nor tcp is given"),
+        (
+            json!({"ready": {"command": ["true"], "tcp": 80, "within_s": 5}}),
+            "exactly one of command, http and tcp",
+        ),
+        (json!({"ready": {"tcp": 0, "within_s": 5}}), "ready.tcp is not a port"),
+        (json!({"ready": {"http": {"port": 80, "path": "/a b"}, "within_s": 5}}), "without spaces"),
+        (json!({"ready": {"http": {"port": 80}, "within_s": 5, "timeout_s": 0}}), "ready.timeout_s is 0"),
+        (json!({"health": {}}), "there is no `ready`"),
+        (json!({"health": {"failures": 0}, "ready": {"tcp": 80, "within_s": 5}}), "have to be 1 or more"),
+        (
+            json!({"health": {}, "lifecycle": "once", "ready": {"tcp": 80, "within_s": 5}}),
+            "the lifecycle is once",
+        ),
+        (json!({"name": "web.mesh-old"}), "ends in .mesh-old"),
+        (json!({"replace": "start-first"}), "start-first needs `ready`"),
+        (json!({"replace": "start-first", "lifecycle": "once"}), "the lifecycle is once"),
+        (
+            json!({"replace": "start-first", "ready": {"tcp": 80, "within_s": 5}, "ports": [{"host": 80, "container": 80}]}),
+            "only one container at a time can bind the port 80",
+        ),
+        (
+            json!({"replace": "start-first", "ready": {"tcp": 80, "within_s": 5}, "mounts": [{"source": "d", "target": "/d"}]}),
+            "two containers would write to d at a time",
+        ),
+        (json!({"working_directory": "srv"}), "is not absolute"),
+    ];
+    for (said, expected) in cases {
+        let refused = container(&said).unwrap_err();
+        assert!(refused.contains(expected), "{said}: {refused}");
+    }
+    let good = json!({"cap_drop": ["ALL"], "stop_signal": "SIGRTMIN+3", "cpu_millicores": 10, "working_directory": "/"});
+    container(&good).unwrap();
+    let beside = json!({"replace": "start-first", "ready": {"tcp": 80, "within_s": 5}, "mounts": [
+        {"source": "d", "target": "/d", "shared": true}, {"source": "/e", "target": "/e", "read_only": true}]});
+    container(&beside).unwrap();
+}
+
 #[test]
 fn a_parameter_of_the_kernel_is_written_in_one_way_and_leads_nowhere_else() {
     let read = |key: &str, value: &str| {

@@ -8,9 +8,9 @@ use mesh_wire::{
     Alive, Boot, Declaration, Disk, Drift, Enrol, EnrolAnswer, EnrolOutcome, EnrolRefusal, EnrolReply,
     EnrolRequest, FORMAT, Facts, FailedVersion, JoinToken, Report, Resource, Signed, Spec, Upgrade,
     kinds::{
-        Check, ContainerSpec, Content, DatabaseSpec, DirectorySpec, FileSpec, HostSource, HostSpec,
-        Lifecycle, Mode, Mount, NetworkSpec, PackageSpec, Port, Protocol, Ready, SysctlSpec, TimerSpec,
-        UnitSpec, UserSpec, VhostSpec, VolumeSpec,
+        Check, ContainerSpec, Content, DatabaseSpec, DirectorySpec, FileSpec, Health, HostSource, HostSpec,
+        HttpProbe, ImageSpec, Lifecycle, Mode, Mount, NetworkSpec, PackageSpec, Port, Protocol, Ready,
+        Replace, SysctlSpec, TimerSpec, Tmpfs, UnitSpec, UserSpec, VhostSpec, VolumeSpec,
     },
 };
 
@@ -72,11 +72,16 @@ pub(crate) fn resources() -> Vec<Resource> {
         resource("timer:backup", &[], timer()),
         resource("user:hello", &[], user()),
         resource("sysctl:forwarding", &[], sysctl()),
-        resource("volume:data", &[], VolumeSpec { name: "data".into() }),
+        resource(
+            "image:mesh/hello",
+            &[],
+            ImageSpec { image: format!("mesh/hello@sha256:{}", "ab".repeat(32)).parse().unwrap() },
+        ),
+        resource("volume:data", &[], VolumeSpec { name: "data".into(), released: false }),
         resource(
             "network:inner",
             &[],
-            NetworkSpec { name: "inner".into(), subnet: Some("10.90.0.0/24".into()) },
+            NetworkSpec { name: "inner".into(), subnet: Some("10.90.0.0/24".into()), internal: false },
         ),
         resource("container:web", &["volume:data", "network:inner"], container()),
         resource(
@@ -110,6 +115,16 @@ pub(crate) fn resources() -> Vec<Resource> {
             },
         ),
     ]
+}
+
+/// As short as it can be written.
+fn bare_container() -> ContainerSpec {
+    let image = format!("mesh/hello@sha256:{}", "ab".repeat(32));
+    let mut spec: ContainerSpec =
+        serde_json::from_value(serde_json::json!({ "name": "web", "image": image })).unwrap();
+    spec.stop_grace_s = 30;
+    spec.memory_bytes = Some(64 << 20);
+    spec
 }
 
 fn timer() -> TimerSpec {
@@ -169,12 +184,10 @@ pub(crate) fn unit_with_drop_ins() -> Resource {
 
 fn container() -> ContainerSpec {
     ContainerSpec {
-        name: "web".into(),
-        image: format!("mesh/hello@sha256:{}", "ab".repeat(32)).parse().unwrap(),
         lifecycle: Lifecycle::Once,
         command: vec!["serve".into(), "--all".into()],
         environment: BTreeMap::from([("LANG".into(), "C.UTF-8".into())]),
-        mounts: vec![Mount { source: "data".into(), target: "/data".into(), read_only: true }],
+        mounts: vec![Mount { source: "data".into(), target: "/data".into(), read_only: true, shared: false }],
         ports: vec![Port {
             host: 8080,
             container: 80,
@@ -183,11 +196,59 @@ fn container() -> ContainerSpec {
         }],
         networks: vec!["inner".into()],
         user: Some("65534:65534".into()),
-        stop_grace_s: 30,
-        memory_bytes: Some(64 << 20),
-        ready: Some(Ready { command: vec!["/ready".into()], within_s: 20 }),
+        ready: Some(Ready::by_command(vec!["/ready".into()], 20)),
         restart_on: vec!["file:/etc/hello/motd".parse().unwrap()],
+        ..bare_container()
     }
+}
+
+/// What a container may be given beyond what [`container`] has. Its members are newer: a file of their own.
+pub(crate) fn guarded_container() -> Resource {
+    let mut spec = ContainerSpec { name: "guarded".into(), lifecycle: Lifecycle::Service, ..container() };
+    spec.entrypoint = vec!["/bin/serve".into()];
+    spec.working_directory = Some("/srv".into());
+    spec.read_only_root = true;
+    spec.tmpfs = vec![
+        Tmpfs { target: "/tmp".into(), size_bytes: Some(1 << 20) },
+        Tmpfs { target: "/run".into(), size_bytes: None },
+    ];
+    spec.cap_add = vec!["NET_BIND_SERVICE".into()];
+    spec.cap_drop = vec!["ALL".into()];
+    spec.extra_hosts = BTreeMap::from([("printer".into(), "192.0.2.7".parse().unwrap())]);
+    spec.labels = BTreeMap::from([("org.example.team".into(), "web".into())]);
+    spec.stop_signal = Some("SIGINT".into());
+    spec.cpu_millicores = Some(1500);
+    spec.pids = Some(100);
+    spec.shm_bytes = Some(32 << 20);
+    spec.ready = Some(Ready {
+        command: Vec::new(),
+        http: Some(HttpProbe { port: 8080, path: "/ready?all".into() }),
+        tcp: None,
+        within_s: 20,
+        timeout_s: Some(2),
+    });
+    spec.health = Some(Health { interval_s: 10, failures: 5 });
+    spec.private_log = true;
+    spec.ports.clear();
+    spec.mounts.push(Mount {
+        source: "/srv/queue".into(),
+        target: "/queue".into(),
+        read_only: false,
+        shared: true,
+    });
+    spec.replace = Replace::StartFirst;
+    resource("container:guarded", &[], spec)
+}
+
+/// A volume that a person gave up.
+pub(crate) fn released_volume() -> Resource {
+    resource("volume:scratch", &[], VolumeSpec { name: "scratch".into(), released: true })
+}
+
+/// A network of which nothing leaves the machine.
+pub(crate) fn internal_network() -> Resource {
+    let subnet = Some("10.91.0.0/24".into());
+    resource("network:closed", &[], NetworkSpec { name: "closed".into(), subnet, internal: true })
 }
 
 /// One that is only looked at.

@@ -45,6 +45,11 @@ impl Backoff {
         starts.or_insert(Starts { last: now, in_a_row: 0 });
     }
 
+    /// How long ago `name` was started.
+    pub(super) fn since_start(&self, name: &str, now: Duration) -> Option<Duration> {
+        self.0.get(name).map(|starts| now.saturating_sub(starts.last))
+    }
+
     /// `name` was stopped on purpose: whatever it was that made it end, it has its chance.
     pub(super) fn forget(&mut self, name: &str) {
         self.0.remove(name);

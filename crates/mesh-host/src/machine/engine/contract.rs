@@ -1,5 +1,7 @@
 //! The contract of every kind, on an engine in memory. The same kinds on a real Podman: `tests/engine`.
 
+mod replacement;
+
 use std::{cell::RefCell, rc::Rc};
 
 use super::{EngineStep, Executed, Execution, fake::FakeEngine};
@@ -61,6 +63,81 @@ async fn a_service_with_its_network_its_volume_and_what_it_reads() {
     assert_eq!(engine().volumes(), ["data"], "data outlives everything");
 }
 
+/// A service that is asked while it runs.
+fn asked(environment: &str) -> &'static str {
+    leaked(format!(
+        r#"[{{"id": "c", "kind": "container", "spec": {{"name": "web", "image": "mesh/web@{IMAGE}",
+             "environment": {{"LANG": "{environment}"}},
+             "ready": {{"http": {{"port": 80}}, "within_s": 5}}, "health": {{"interval_s": 1, "failures": 2}}}}}}]"#
+    ))
+}
+
+#[tokio::test]
+async fn a_service_that_does_not_answer_any_more() {
+    let case = Case {
+        name: "unwell",
+        machine: bench,
+        first: asked("C"),
+        second: asked("C.UTF-8"),
+        drift: |_| {
+            engine().unwell.borrow_mut().insert("web".to_owned(), "it answers 503".to_owned());
+        },
+    };
+    holds(&case).await;
+}
+
+#[tokio::test]
+async fn a_service_is_asked_for_as_long_as_it_runs_and_is_declared_so() {
+    let (bench, folder) = (bench(), crate::contract::folder());
+    crate::contract::converge(&bench, folder.path(), asked("C"), "asked").await;
+    let watched = engine().watched.borrow().clone();
+    assert_eq!(watched["web"].health.failures, 2);
+    engine().unwell.borrow_mut().insert("web".to_owned(), "it answers 503".to_owned());
+    let plan = crate::contract::host(&bench, folder.path()).await.plan().await;
+    let steps: Vec<String> =
+        plan.planned[0].steps.as_ref().expect("steps").iter().map(ToString::to_string).collect();
+    assert_eq!(
+        steps,
+        [
+            "stop the container web to restart it, because it is not well: it answers 503",
+            "start the container web",
+            "wait until the container web is ready (GET :80/, 5 s)"
+        ]
+    );
+    let unasked = asked("C").replace(r#", "health": {"interval_s": 1, "failures": 2}"#, "");
+    crate::contract::converge(&bench, folder.path(), &unasked, "not asked").await;
+    assert!(engine().watched.borrow().is_empty());
+}
+
+#[tokio::test]
+async fn what_is_not_ready_in_time_fails_with_its_last_answer_and_its_last_lines() {
+    let (bench, folder) = (bench(), crate::contract::folder());
+    engine().unready.borrow_mut().push(format!("mesh/web@{IMAGE}").parse().expect("an image"));
+    let soon = asked("C").replace(r#""within_s": 5"#, r#""within_s": 0"#);
+    let outcome = crate::contract::carry(&bench, folder.path(), &soon).await;
+    let failed: Vec<String> = outcome.failed.values().map(ToString::to_string).collect();
+    assert_eq!(
+        failed,
+        [
+            "wait until the container web is ready (GET :80/, 0 s): it was not ready within 0 s; asked last: it answers \
+          503; its last lines: web says something"
+        ]
+    );
+    // It runs on: a person may look at it, and it may become ready yet.
+    engine().unready.borrow_mut().clear();
+    crate::contract::converge(&bench, folder.path(), &soon, "ready at last").await;
+    assert_eq!(engine().made.borrow()["web"], (1, 1));
+    // What is private is said by nobody.
+    engine().unready.borrow_mut().push(format!("mesh/web@{IMAGE}").parse().expect("an image"));
+    let private = soon.replace(r#""name": "web""#, r#""name": "wob", "private_log": true"#);
+    let outcome = crate::contract::carry(&bench, folder.path(), &private).await;
+    let failed: Vec<String> = outcome.failed.values().map(ToString::to_string).collect();
+    assert!(
+        failed[0].ends_with("; its log is private: `logs wob` of the engine shows it on the machine"),
+        "{failed:?}"
+    );
+}
+
 #[tokio::test]
 async fn a_service_whose_file_changes() {
     let case = Case {
@@ -71,6 +148,119 @@ async fn a_service_whose_file_changes() {
         drift: |bench| bench.world.put("/etc/web", "by hand", 0o600),
     };
     holds(&case).await;
+}
+
+#[tokio::test]
+async fn an_image() {
+    fn image(digest: &str) -> &'static str {
+        leaked(format!(
+            r#"[{{"id": "i", "kind": "image", "spec": {{"image": "mesh/web@{digest}"}}}},
+            {{"id": "f", "kind": "file", "after": ["i"], "spec": {{"path": "/etc/after", "content": {{"text": "x"}}}}}}]"#
+        ))
+    }
+    let case = Case {
+        name: "image",
+        machine: bench,
+        first: image(IMAGE),
+        second: image(OTHER),
+        // Images are in no picture; the file is.
+        drift: |bench| {
+            engine().take_images();
+            bench.world.put("/etc/after", "by hand", 0o644);
+        },
+    };
+    holds(&case).await;
+    assert!(engine().images().is_empty(), "what was fetched goes");
+}
+
+#[tokio::test]
+async fn an_image_goes_only_where_the_host_fetched_it_and_nobody_wants_it() {
+    let (bench, folder) = (bench(), crate::contract::folder());
+    let image = |id: &str, digest: &str| {
+        format!(r#"{{"id": "{id}", "kind": "image", "spec": {{"image": "mesh/web@{digest}"}}}}"#)
+    };
+    let (fetched, found) = (format!("mesh/web@{IMAGE}"), format!("mesh/web@{OTHER}"));
+    engine().load(&found.parse().expect("an image"));
+    let all = format!("[{}, {}, {}]", image("a", IMAGE), image("b", IMAGE), image("c", OTHER));
+    crate::contract::converge(&bench, folder.path(), &all, "all").await;
+    assert_eq!(engine().images(), [found.clone(), fetched.clone()]);
+    // Nobody has it any more: what goes is lost.
+    engine().available.borrow_mut().push(found.parse().expect("an image"));
+    crate::contract::converge(&bench, folder.path(), &format!("[{}]", image("b", IMAGE)), "one left").await;
+    assert_eq!(engine().images(), [found.clone(), fetched], "another one wants it");
+    // Who did not fetch it does not take it away.
+    crate::contract::converge(&bench, folder.path(), "[]", "none left").await;
+    assert_eq!(engine().images().first(), Some(&found), "it was there before");
+}
+
+#[tokio::test]
+async fn a_volume_goes_only_where_its_data_was_released() {
+    let (bench, folder) = (bench(), crate::contract::folder());
+    let volume = |more: &str| {
+        format!(
+            r#"[{{"id": "v", "kind": "volume", "spec": {{"name": "data"{more}}}}},
+            {{"id": "c", "kind": "container", "after": ["v"], "spec": {{"name": "web", "image": "mesh/web@{IMAGE}",
+              "mounts": [{{"source": "data", "target": "/data"}}]}}}}]"#
+        )
+    };
+    crate::contract::converge(&bench, folder.path(), &volume(""), "kept").await;
+    let plan = crate::contract::host(&bench, folder.path()).await.plan_carried(&[]).await;
+    let steps: Vec<String> = plan
+        .planned
+        .iter()
+        .flat_map(|planned| planned.steps.as_ref().expect("steps"))
+        .map(ToString::to_string)
+        .collect();
+    assert_eq!(
+        steps,
+        [
+            "stop the container web",
+            "remove the container web",
+            "keep the volume data and its data: it was not released"
+        ],
+        "the plan says so"
+    );
+    crate::contract::converge(&bench, folder.path(), "[]", "removed").await;
+    assert_eq!(engine().volumes(), ["data"]);
+    crate::contract::converge(&bench, folder.path(), &volume(r#", "released": true"#), "released").await;
+    assert_eq!(engine().volumes(), ["data"], "released is not removed");
+    crate::contract::converge(&bench, folder.path(), "[]", "removed").await;
+    assert!(engine().volumes().is_empty());
+}
+
+#[tokio::test]
+async fn a_network_is_replaced_only_while_nothing_is_in_it() {
+    fn network(more: &str) -> &'static str {
+        leaked(format!(
+            r#"[{{"id": "n", "kind": "network", "spec": {{"name": "lan", "subnet": "10.9.0.0/24"{more}}}}}]"#
+        ))
+    }
+    let case = Case {
+        name: "network",
+        machine: bench,
+        first: network(""),
+        second: network(r#", "internal": true"#),
+        drift: |_| engine().take_network("lan"),
+    };
+    holds(&case).await;
+    let (bench, folder) = (bench(), crate::contract::folder());
+    let container = format!(
+        r#", {{"id": "c", "kind": "container", "after": ["n"], "spec": {{"name": "web", "image": "mesh/web@{IMAGE}",
+            "networks": ["lan"]}}}}]"#
+    );
+    let used = |more: &str| network(more).trim_end_matches(']').to_owned() + &container;
+    crate::contract::converge(&bench, folder.path(), &used(""), "used").await;
+    let outcome = crate::contract::carry(&bench, folder.path(), &used(r#", "internal": true"#)).await;
+    let failed: Vec<String> = outcome.failed.values().map(ToString::to_string).collect();
+    assert_eq!(
+        failed,
+        [
+            "it waits for n, which failed",
+            "it is not internal, and it cannot be changed while containers are in it: web; take them out of it, or declare \
+             a network of another name"
+        ]
+    );
+    assert!(engine().running()["web"].1, "it runs on");
 }
 
 #[tokio::test]

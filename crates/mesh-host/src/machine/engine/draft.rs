@@ -2,33 +2,18 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use mesh_ids::ImageRef;
-use mesh_wire::kinds::{ContainerSpec, Mount, Port};
+use mesh_wire::kinds::{ContainerSpec, Replace};
 use sha2::{Digest as _, Sha256};
 
-use super::{LABEL_KIND, LABEL_SPEC};
+use super::{LABEL_KIND, LABEL_READS, LABEL_SPEC};
 
 /// A container as it is to be made.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Draft {
-    /// Its name, which is also its host name: some servers name their data after it.
+    /// Its name in the engine. What it calls itself, and what others in its networks call it, is the declared name.
     pub name: String,
-    /// Its image.
-    pub image: ImageRef,
-    /// What it runs instead of the image's command.
-    pub command: Vec<String>,
-    /// Its environment. Not printed.
-    pub environment: BTreeMap<String, String>,
-    /// What is mounted into it.
-    pub mounts: Vec<Mount>,
-    /// Which of its ports are the machine's.
-    pub ports: Vec<Port>,
-    /// The networks it is in; the engine's own where none is named.
-    pub networks: Vec<String>,
-    /// By which user it runs.
-    pub user: Option<String>,
-    /// The most memory it may use.
-    pub memory_bytes: Option<u64>,
+    /// What is declared of it. Its environment is not printed.
+    pub spec: ContainerSpec,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
 }
@@ -36,24 +21,32 @@ pub struct Draft {
 impl Draft {
     /// The container that is declared.
     pub fn of(spec: &ContainerSpec) -> Self {
-        Self {
-            name: spec.name.clone(),
-            image: spec.image.clone(),
-            command: spec.command.clone(),
-            environment: spec.environment.clone(),
-            mounts: spec.mounts.clone(),
-            ports: spec.ports.clone(),
-            networks: spec.networks.clone(),
-            user: spec.user.clone(),
-            memory_bytes: spec.memory_bytes,
-            labels: labels("container", &Self::fingerprint(spec)),
+        let mut labels = labels("container", &Self::fingerprint(spec));
+        labels.extend(spec.labels.clone());
+        Self { name: spec.name.clone(), spec: spec.clone(), labels }
+    }
+
+    /// The same, that finds what it reads in this state.
+    #[must_use]
+    pub fn reading(mut self, state: &str) -> Self {
+        if !state.is_empty() {
+            self.labels.insert(LABEL_READS.to_owned(), state.to_owned());
         }
+        self
     }
 
     /// What of a declared container decides whether one that exists is the same: everything that is given to the engine
     /// when it is made. How it is waited for and how long it may take to stop can change without replacing it.
     pub fn fingerprint(spec: &ContainerSpec) -> String {
-        let relevant = ContainerSpec { ready: None, stop_grace_s: 0, restart_on: Vec::new(), ..spec.clone() };
+        let relevant = ContainerSpec {
+            ready: None,
+            health: None,
+            private_log: false,
+            replace: Replace::default(),
+            stop_grace_s: 0,
+            restart_on: Vec::new(),
+            ..spec.clone()
+        };
         // A spec came from JSON and has maps with text keys only: it can be written again.
         let json = serde_json::to_vec(&relevant).unwrap_or_default();
         mesh_ids::Digest::of_sha256(Sha256::digest(json).into()).hex().to_owned()
@@ -62,7 +55,13 @@ impl Draft {
 
 impl fmt::Display for Draft {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} from {}", self.name, self.image)
+        write!(f, "{} from {}", self.spec.name, self.spec.image)
+    }
+}
+
+impl fmt::Debug for Draft {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Draft({} as {}, {:?})", self, self.name, self.labels)
     }
 }
 

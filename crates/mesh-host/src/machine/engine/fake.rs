@@ -1,12 +1,21 @@
 //! An engine in memory, for tests. As strict as a real one where the host could go wrong: a container needs its image, a
 //! start its container, a name is taken once, a network with containers in it stays. Never used by a program.
 
-use std::{cell::RefCell, collections::BTreeMap, fmt, rc::Rc, time::Duration};
+use std::{
+    cell::{Cell, RefCell},
+    collections::BTreeMap,
+    fmt,
+    rc::Rc,
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use mesh_ids::ImageRef;
+use mesh_wire::kinds::Ready;
 
-use super::{Container, Contents, Draft, Ended, Engine, Executed, Execution, Network, State};
+use super::{
+    Container, Contents, Draft, Ended, Engine, Executed, Execution, LABEL_READS, Network, State, Watch,
+};
 use crate::{
     failure::Failure,
     machine::{fake::Faults, files::Content},
@@ -26,6 +35,16 @@ pub struct FakeEngine {
     pub available: RefCell<Vec<ImageRef>>,
     /// What is run in containers; where nothing is given everything succeeds silently.
     pub program: RefCell<Option<Program>>,
+    /// The images whose containers never become ready.
+    pub unready: RefCell<Vec<ImageRef>>,
+    /// The containers whose answers became bad while they ran, and the last answer. A stop ends that.
+    pub unwell: RefCell<BTreeMap<String, String>>,
+    /// What is asked of containers while they run.
+    pub watched: RefCell<BTreeMap<String, Watch>>,
+    /// The clock, in seconds since 1970-01-01 UTC.
+    pub now: Cell<i64>,
+    /// The ports of the machine that something else has.
+    pub taken_ports: RefCell<Vec<u16>>,
     /// With what containers end that run to their end.
     pub ends_with: RefCell<BTreeMap<String, i64>>,
     /// How often each container was made, and how often started.
@@ -33,6 +52,7 @@ pub struct FakeEngine {
 }
 
 struct FakeContainer {
+    created: i64,
     draft: Draft,
     state: State,
     code: i64,
@@ -55,6 +75,11 @@ impl FakeEngine {
             images: RefCell::default(),
             available: RefCell::default(),
             program: RefCell::default(),
+            unready: RefCell::default(),
+            unwell: RefCell::default(),
+            watched: RefCell::default(),
+            now: Cell::default(),
+            taken_ports: RefCell::default(),
             ends_with: RefCell::default(),
             made: RefCell::default(),
         })
@@ -64,9 +89,45 @@ impl FakeEngine {
     /// kept on purpose.
     pub fn picture(&self) -> String {
         let containers = self.containers.borrow();
-        let containers: BTreeMap<_, _> =
-            containers.iter().map(|(name, it)| (name, (&it.draft.labels, &it.state))).collect();
-        format!("{containers:#?}\n{:#?}", self.networks.borrow())
+        let containers: BTreeMap<_, _> = containers
+            .iter()
+            .map(|(name, it)| (name, (Self::lasting(&it.draft.labels), &it.state)))
+            .collect();
+        format!("{containers:#?}\n{:#?}\n{:?}", self.networks.borrow(), self.unwell.borrow())
+    }
+
+    /// The labels without the one that counts changes: those of a host that was killed are others.
+    fn lasting(labels: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+        let mut labels = labels.clone();
+        labels.remove(LABEL_READS);
+        labels
+    }
+
+    /// The containers, each with its image and whether it runs.
+    pub fn running(&self) -> BTreeMap<String, (String, bool)> {
+        let containers = self.containers.borrow();
+        let seen = |it: &FakeContainer| (it.draft.spec.image.to_string(), it.state == State::Running);
+        containers.iter().map(|(name, it)| (name.clone(), seen(it))).collect()
+    }
+
+    /// A person removes this network.
+    pub fn take_network(&self, name: &str) {
+        self.networks.borrow_mut().remove(name);
+    }
+
+    /// The images.
+    pub fn images(&self) -> Vec<String> {
+        self.images.borrow().iter().map(ToString::to_string).collect()
+    }
+
+    /// A person loads this image.
+    pub fn load(&self, image: &ImageRef) {
+        self.images.borrow_mut().push(image.clone());
+    }
+
+    /// A person removes every image.
+    pub fn take_images(&self) {
+        self.images.borrow_mut().clear();
     }
 
     /// The volumes.
@@ -91,7 +152,8 @@ impl FakeEngine {
         Container {
             state: found.state.clone(),
             labels: found.draft.labels.clone(),
-            networks: found.draft.networks.clone(),
+            networks: found.draft.spec.networks.clone(),
+            created: found.created,
         }
     }
 
@@ -141,21 +203,37 @@ impl Engine for FakeEngine {
             if !available.is_empty() && !available.contains(image) {
                 return Err(Failure::new("it is nowhere"));
             }
-            self.images.borrow_mut().push(image.clone());
+            if !self.images.borrow().contains(image) {
+                self.images.borrow_mut().push(image.clone());
+            }
+            Ok(())
+        })
+    }
+
+    async fn remove_image(&self, image: &ImageRef) -> Result<(), Failure> {
+        self.faults.operation("remove an image", || {
+            if !self.containers.borrow().values().any(|it| it.draft.spec.image == *image) {
+                self.images.borrow_mut().retain(|known| known != image);
+            }
             Ok(())
         })
     }
 
     async fn create_container(&self, draft: &Draft) -> Result<(), Failure> {
         self.faults.operation("make a container", || {
-            if !self.images.borrow().contains(&draft.image) {
-                return Err(Failure::new(format!("there is no image {}", draft.image)));
+            if !self.images.borrow().contains(&draft.spec.image) {
+                return Err(Failure::new(format!("there is no image {}", draft.spec.image)));
             }
             if self.containers.borrow().contains_key(&draft.name) {
                 return Err(Failure::new(format!("there is a container {}", draft.name)));
             }
             self.made.borrow_mut().entry(draft.name.clone()).or_default().0 += 1;
-            let made = FakeContainer { draft: draft.clone(), state: State::Created, code: 0 };
+            let made = FakeContainer {
+                draft: draft.clone(),
+                state: State::Created,
+                code: 0,
+                created: self.now.get(),
+            };
             self.containers.borrow_mut().insert(draft.name.clone(), made);
             Ok(())
         })
@@ -164,8 +242,18 @@ impl Engine for FakeEngine {
     async fn start_container(&self, name: &str) -> Result<(), Failure> {
         self.faults.operation("start a container", || {
             let mut containers = self.containers.borrow_mut();
+            let ports = |it: &FakeContainer| it.draft.spec.ports.iter().map(|p| p.host).collect::<Vec<_>>();
+            let others = containers.iter().filter(|(other, it)| *other != name && it.state == State::Running);
+            let mut bound: Vec<u16> = others.flat_map(|(_, it)| ports(it)).collect();
+            bound.extend(self.taken_ports.borrow().iter());
             let none = || Failure::new(format!("there is no container {name}"));
             let container = containers.get_mut(name).ok_or_else(none)?;
+            if container.state == State::Running {
+                return Ok(());
+            }
+            if let Some(port) = ports(container).iter().find(|port| bound.contains(port)) {
+                return Err(Failure::new(format!("the port {port} is in use")));
+            }
             self.made.borrow_mut().entry(name.to_owned()).or_default().1 += 1;
             match self.ends_with.borrow().get(name) {
                 Some(code) => (container.state, container.code) = (State::Exited, *code),
@@ -179,8 +267,43 @@ impl Engine for FakeEngine {
         None
     }
 
+    fn since_start(&self, _: &str) -> Option<Duration> {
+        None
+    }
+
+    async fn ask(&self, name: &str, ready: &Ready, _: Duration) -> Result<(), Failure> {
+        self.faults.operation("ask a container", || {
+            let words: Vec<&str> = ready.command.iter().map(String::as_str).collect();
+            self.run(&Execution::new(name, "ask whether it is ready", &words))?.succeeded()?;
+            let containers = self.containers.borrow();
+            match containers.get(name) {
+                Some(found) if self.unready.borrow().contains(&found.draft.spec.image) => {
+                    Err(Failure::new("it answers 503"))
+                }
+                _ => Ok(()),
+            }
+        })
+    }
+
+    fn watch(&self, name: &str, watch: Option<&Watch>) {
+        let mut watched = self.watched.borrow_mut();
+        match watch {
+            Some(watch) => watched.insert(name.to_owned(), watch.clone()),
+            None => watched.remove(name),
+        };
+    }
+
+    fn unwell(&self, name: &str) -> Option<Failure> {
+        self.unwell.borrow().get(name).map(|answer| Failure::new(answer.clone()))
+    }
+
+    async fn last_lines(&self, name: &str) -> Vec<String> {
+        vec![format!("{name} says something")]
+    }
+
     async fn stop_container(&self, name: &str, _: Duration) -> Result<(), Failure> {
         self.faults.operation("stop a container", || {
+            self.unwell.borrow_mut().remove(name);
             if let Some(container) = self.containers.borrow_mut().get_mut(name)
                 && container.state == State::Running
             {
@@ -193,6 +316,20 @@ impl Engine for FakeEngine {
     async fn remove_container(&self, name: &str) -> Result<(), Failure> {
         self.faults.operation("remove a container", || {
             self.containers.borrow_mut().remove(name);
+            Ok(())
+        })
+    }
+
+    async fn rename_container(&self, name: &str, to: &str) -> Result<(), Failure> {
+        self.faults.operation("rename a container", || {
+            let mut containers = self.containers.borrow_mut();
+            if containers.contains_key(to) {
+                return Err(Failure::new(format!("there is a container {to}")));
+            }
+            let none = || Failure::new(format!("there is no container {name}"));
+            let mut container = containers.remove(name).ok_or_else(none)?;
+            to.clone_into(&mut container.draft.name);
+            containers.insert(to.to_owned(), container);
             Ok(())
         })
     }
@@ -220,6 +357,9 @@ impl Engine for FakeEngine {
 
     async fn create_network(&self, network: &Network) -> Result<(), Failure> {
         self.faults.operation("make a network", || {
+            if self.networks.borrow().contains_key(&network.name) {
+                return Err(Failure::new(format!("there is a network {}", network.name)));
+            }
             self.networks.borrow_mut().insert(network.name.clone(), network.clone());
             Ok(())
         })
@@ -227,7 +367,8 @@ impl Engine for FakeEngine {
 
     async fn remove_network(&self, name: &str) -> Result<(), Failure> {
         self.faults.operation("remove a network", || {
-            let in_it = |found: &FakeContainer| found.draft.networks.iter().any(|network| network == name);
+            let in_it =
+                |found: &FakeContainer| found.draft.spec.networks.iter().any(|network| network == name);
             if self.containers.borrow().values().any(in_it) {
                 return Err(Failure::new("the network is being used"));
             }
@@ -239,6 +380,17 @@ impl Engine for FakeEngine {
     async fn create_volume(&self, name: &str, labels: &BTreeMap<String, String>) -> Result<(), Failure> {
         self.faults.operation("make a volume", || {
             self.volumes.borrow_mut().entry(name.to_owned()).or_insert_with(|| labels.clone());
+            Ok(())
+        })
+    }
+
+    async fn remove_volume(&self, name: &str) -> Result<(), Failure> {
+        self.faults.operation("remove a volume", || {
+            let has_it = |found: &FakeContainer| found.draft.spec.mounts.iter().any(|it| it.source == name);
+            if self.containers.borrow().values().any(has_it) {
+                return Err(Failure::new("the volume is being used"));
+            }
+            self.volumes.borrow_mut().remove(name);
             Ok(())
         })
     }

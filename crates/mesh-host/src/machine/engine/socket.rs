@@ -7,6 +7,7 @@ mod ask;
 mod convert;
 mod deadline;
 mod execute;
+mod probe;
 mod watch;
 
 use std::{
@@ -20,23 +21,30 @@ use std::{
 use async_trait::async_trait;
 use bollard::{
     API_DEFAULT_VERSION, Docker,
+    errors::Error,
     query_parameters::{
         CreateContainerOptionsBuilder, CreateImageOptionsBuilder, ImportImageOptions, ListImagesOptions,
         ListNetworksOptions, ListVolumesOptions, LogsOptionsBuilder, RemoveContainerOptionsBuilder,
-        StartContainerOptions, StopContainerOptionsBuilder,
+        RemoveImageOptions, RemoveVolumeOptions, RenameContainerOptionsBuilder, StartContainerOptions,
+        StopContainerOptionsBuilder,
     },
 };
 use futures_util::stream::poll_fn;
 use mesh_ids::ImageRef;
-use tokio::time::Instant;
+use mesh_wire::kinds::Ready;
+use tokio::{
+    sync::Notify,
+    time::{Instant, timeout},
+};
 
 use self::{
     convert::words,
     deadline::{SILENCE, SILENCE_OF_IMAGES, answer},
 };
 use super::{
-    Contents, Draft, Ended, Engine, Executed, Execution, Network, State,
+    Contents, Draft, Ended, Engine, Executed, Execution, Network, State, Watch,
     backoff::Backoff,
+    health::Health,
     images::{self, ImageStore},
 };
 use crate::{
@@ -69,6 +77,9 @@ pub struct EngineSocket {
     events: watch::Events,
     probed: RefCell<BTreeMap<String, Vec<execute::Probed>>>,
     backoff: RefCell<Backoff>,
+    health: RefCell<Health>,
+    /// Told when something else is to be asked.
+    health_changed: Notify,
     began: Instant,
     /// When a container that was not started yet may be started.
     held: Cell<Option<Instant>>,
@@ -94,6 +105,8 @@ impl EngineSocket {
             events: watch::Events::default(),
             probed: RefCell::default(),
             backoff: RefCell::default(),
+            health: RefCell::default(),
+            health_changed: Notify::new(),
             began: Instant::now(),
             held: Cell::default(),
         }
@@ -150,7 +163,7 @@ impl EngineSocket {
         Ok(self.docker().await?.with_timeout(within))
     }
 
-    async fn last_lines(&self, docker: &Docker, name: &str) -> Vec<String> {
+    async fn lines_of(&self, docker: &Docker, name: &str) -> Vec<String> {
         let options = LogsOptionsBuilder::new().stdout(true).stderr(true).tail(LAST_LINES).build();
         let mut lines: Vec<String> = Vec::new();
         let mut output = docker.logs(name, Some(options));
@@ -274,9 +287,25 @@ impl Engine for EngineSocket {
         }
     }
 
+    async fn remove_image(&self, image: &ImageRef) -> Result<(), Failure> {
+        let Some(id) = self.image_id(image).await? else { return Ok(()) };
+        let docker = self.acting(ANSWER_WITHIN).await?;
+        // Without force: an image that something was made from, or that a person gave a name of his own, is refused.
+        let removed = docker.remove_image(&id, None::<RemoveImageOptions>, None);
+        match timeout(ANSWER_WITHIN, removed).await {
+            Ok(Err(Error::DockerResponseServerError { status_code: 409, message })) => {
+                tracing::info!(%image, why = message, "the image stays");
+                Ok(())
+            }
+            Ok(Err(Error::DockerResponseServerError { status_code: 404, .. }) | Ok(_)) => Ok(()),
+            Ok(Err(error)) => Err(words(error)),
+            Err(_) => Err(Failure::new(format!("the engine did not remove it within {ANSWER_WITHIN:?}"))),
+        }
+    }
+
     async fn create_container(&self, draft: &Draft) -> Result<(), Failure> {
-        let Some(id) = self.image_id(&draft.image).await? else {
-            return Err(Failure::new(format!("the engine has no image {}", draft.image)));
+        let Some(id) = self.image_id(&draft.spec.image).await? else {
+            return Err(Failure::new(format!("the engine has no image {}", draft.spec.image)));
         };
         let docker = self.acting(ANSWER_WITHIN).await?;
         let options = CreateContainerOptionsBuilder::new().name(&draft.name).build();
@@ -287,8 +316,8 @@ impl Engine for EngineSocket {
         )
         .await?;
         // Engines before Docker 25 take only one network when a container is made.
-        for network in draft.networks.iter().skip(1) {
-            let request = convert::connect(&draft.name);
+        for network in draft.spec.networks.iter().skip(1) {
+            let request = convert::connect(draft);
             answer("connect the network", ANSWER_WITHIN, docker.connect_network(network, request)).await?;
         }
         Ok(())
@@ -312,10 +341,35 @@ impl Engine for EngineSocket {
         Some(wait)
     }
 
+    fn since_start(&self, name: &str) -> Option<Duration> {
+        self.backoff.borrow().since_start(name, self.began.elapsed())
+    }
+
+    async fn ask(&self, name: &str, ready: &Ready, within: Duration) -> Result<(), Failure> {
+        self.ask_it(name, ready, within).await
+    }
+
+    fn watch(&self, name: &str, watch: Option<&Watch>) {
+        self.health.borrow_mut().watch(name, watch, self.began.elapsed());
+        self.health_changed.notify_one();
+    }
+
+    fn unwell(&self, name: &str) -> Option<Failure> {
+        self.health.borrow().unwell(name)
+    }
+
+    async fn last_lines(&self, name: &str) -> Vec<String> {
+        match self.docker().await {
+            Ok(docker) => self.lines_of(&docker, name).await,
+            Err(_) => Vec::new(),
+        }
+    }
+
     async fn stop_container(&self, name: &str, grace: Duration) -> Result<(), Failure> {
         let options = StopContainerOptionsBuilder::new();
         let options = options.t(i32::try_from(grace.as_secs()).unwrap_or(i32::MAX)).build();
         self.backoff.borrow_mut().forget(name);
+        self.health.borrow_mut().forget(name);
         let docker = self.acting(grace + ANSWER_WITHIN).await?;
         deadline::gone_is_done(
             "stop the container",
@@ -337,6 +391,17 @@ impl Engine for EngineSocket {
         .await
     }
 
+    async fn rename_container(&self, name: &str, to: &str) -> Result<(), Failure> {
+        let docker = self.acting(ANSWER_WITHIN).await?;
+        for name in [name, to] {
+            self.probed.borrow_mut().remove(name);
+            self.health.borrow_mut().forget(name);
+            self.backoff.borrow_mut().forget(name);
+        }
+        let options = RenameContainerOptionsBuilder::new().name(to).build();
+        answer("rename the container", ANSWER_WITHIN, docker.rename_container(name, options)).await
+    }
+
     async fn ended(&self, name: &str) -> Result<Option<Ended>, Failure> {
         let connection = self.connect().await?;
         let found = connection.inspect(name).await?.state;
@@ -346,7 +411,7 @@ impl Engine for EngineSocket {
         Ok(Some(Ended {
             code: found.exit_code,
             out_of_memory: found.oom_killed,
-            last_lines: self.last_lines(&connection.docker, name).await,
+            last_lines: self.lines_of(&connection.docker, name).await,
         }))
     }
 
@@ -380,5 +445,11 @@ impl Engine for EngineSocket {
         )
         .await
         .map(|_| ())
+    }
+
+    async fn remove_volume(&self, name: &str) -> Result<(), Failure> {
+        let docker = self.acting(ANSWER_WITHIN).await?;
+        let removed = docker.remove_volume(name, None::<RemoveVolumeOptions>);
+        deadline::gone_is_done("remove the volume", ANSWER_WITHIN, removed).await
     }
 }

@@ -3,34 +3,36 @@
 use std::{collections::BTreeMap, fmt, time::Duration};
 
 use mesh_ids::ImageRef;
-use tokio::time::{Instant, sleep, timeout_at};
+use mesh_wire::kinds::Ready;
 
-use super::{Draft, Engine, LABEL_KIND, LABEL_ORIGIN, LABEL_RESOURCE, Network, State};
+use super::{
+    Back, Draft, Engine, LABEL_KIND, LABEL_ORIGIN, LABEL_RESOURCE, Network, State, replace,
+    wait::{self, NotReady},
+};
 use crate::{
     failure::Failure,
     machine::{Machine, files::Content},
 };
-
-/// How often a container that is waited for is asked. Asking costs the engine about 0.2 s of work by itself.
-const ASK_EVERY: Duration = Duration::from_millis(150);
 
 /// One act on the engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EngineStep {
     /// Get an image.
     FetchImage(ImageRef),
+    /// Remove an image, unless something was made from it.
+    RemoveImage(ImageRef),
     /// Make a container.
     CreateContainer(Box<Draft>),
     /// Start a container.
     StartContainer(String),
-    /// Wait until a command in a container succeeds.
+    /// Wait until a container is ready.
     AwaitReady {
         /// The container.
         container: String,
-        /// The command.
-        command: Vec<String>,
-        /// For how long at most, in seconds.
-        within_s: u32,
+        /// How it is known, and by when.
+        ready: Ready,
+        /// Whether what it writes is not to be told.
+        private_log: bool,
     },
     /// Wait until a container ends, which it has to do with 0.
     AwaitEnd {
@@ -38,6 +40,8 @@ pub enum EngineStep {
         container: String,
         /// For how long at most, in seconds.
         within_s: u32,
+        /// Whether what it writes is not to be told.
+        private_log: bool,
     },
     /// Stop a container.
     StopContainer {
@@ -49,6 +53,22 @@ pub enum EngineStep {
         why: String,
         /// Whether that is because something it reads changed.
         restarts: bool,
+    },
+    /// Give the new container the name, and thereby the place, of the one it replaces.
+    PutInPlace(String),
+    /// Give the place back to the container that was to be replaced, and start it.
+    PutBack {
+        /// Which.
+        back: Back,
+        /// Whether that is because something it reads changed.
+        restarts: bool,
+    },
+    /// Take a step, and go back to the container that was there if it fails.
+    OrBack {
+        /// The step.
+        step: Box<EngineStep>,
+        /// The way back.
+        back: Back,
     },
     /// Remove a container.
     RemoveContainer(String),
@@ -63,6 +83,10 @@ pub enum EngineStep {
         /// Its labels.
         labels: BTreeMap<String, String>,
     },
+    /// Leave a volume as it is, though it is no longer declared.
+    KeepVolume(String),
+    /// Remove a volume whose data a person released.
+    RemoveVolume(String),
     /// Run something in a container that changes what the container holds.
     Execute(Execution),
 }
@@ -126,26 +150,46 @@ impl fmt::Display for EngineStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::FetchImage(image) => write!(f, "get the image {image}"),
+            Self::RemoveImage(image) => {
+                write!(f, "remove the image {image}, unless something was made from it")
+            }
             Self::CreateContainer(draft) => write!(f, "make the container {draft}"),
             Self::StartContainer(name) => write!(f, "start the container {name}"),
-            Self::AwaitReady { container, command, within_s } => {
-                let program = command.first().map_or("", String::as_str);
-                write!(f, "wait until the container {container} is ready ({program}, {within_s} s)")
+            Self::AwaitReady { container, ready, .. } => {
+                let (question, within_s) = (ready.question(), ready.within_s);
+                write!(f, "wait until the container {container} is ready ({question}, {within_s} s)")
             }
-            Self::AwaitEnd { container, within_s } => {
+            Self::AwaitEnd { container, within_s, .. } => {
                 write!(f, "wait until the container {container} has ended ({within_s} s)")
             }
             Self::StopContainer { container, why, .. } if why.is_empty() => {
                 write!(f, "stop the container {container}")
             }
             Self::StopContainer { container, why, .. } => write!(f, "stop the container {container} {why}"),
+            Self::PutInPlace(name) => {
+                write!(
+                    f,
+                    "put the new container {name} in its place; the old one is kept until that is ready"
+                )
+            }
+            Self::PutBack { back, .. } => {
+                write!(f, "put the container {} that was to be replaced back", back.container)
+            }
+            Self::OrBack { step, .. } => step.fmt(f),
             Self::RemoveContainer(name) => write!(f, "remove the container {name}"),
-            Self::CreateNetwork(Network { name, subnet: None, .. }) => write!(f, "make the network {name}"),
-            Self::CreateNetwork(Network { name, subnet: Some(subnet), .. }) => {
-                write!(f, "make the network {name} ({subnet})")
+            Self::CreateNetwork(Network { name, subnet, internal, .. }) => {
+                let internal = internal.then_some("internal");
+                match subnet.as_deref().into_iter().chain(internal).collect::<Vec<_>>().as_slice() {
+                    [] => write!(f, "make the network {name}"),
+                    words => write!(f, "make the network {name} ({})", words.join(", ")),
+                }
             }
             Self::RemoveNetwork(name) => write!(f, "remove the network {name}"),
             Self::CreateVolume { name, .. } => write!(f, "make the volume {name}"),
+            Self::KeepVolume(name) => write!(f, "keep the volume {name} and its data: it was not released"),
+            Self::RemoveVolume(name) => {
+                write!(f, "remove the volume {name} and its data, which was released")
+            }
             Self::Execute(execution) => execution.fmt(f),
         }
     }
@@ -157,21 +201,28 @@ impl EngineStep {
         let engine = machine.engine.as_ref();
         match self {
             Self::FetchImage(image) => engine.fetch_image(image).await,
+            Self::RemoveImage(image) => engine.remove_image(image).await,
             Self::CreateContainer(draft) => create(engine, draft).await,
             Self::StartContainer(name) => engine.start_container(name).await,
-            Self::AwaitReady { container, command, within_s } => {
-                let words: Vec<&str> = command.iter().map(String::as_str).collect();
-                let ask = Execution::new(container, "ask whether it is ready", &words);
-                await_ready(engine, &Execution { within_s: *within_s, ..ask }).await
+            Self::AwaitReady { container, ready, private_log } => {
+                let waited = wait::ready(engine, container, ready, *private_log).await;
+                waited.map_err(NotReady::into_failure)
             }
-            Self::AwaitEnd { container, within_s } => await_end(engine, container, *within_s).await,
+            Self::AwaitEnd { container, within_s, private_log } => {
+                wait::end(engine, container, *within_s, *private_log).await
+            }
             Self::StopContainer { container, grace_s, .. } => {
                 engine.stop_container(container, Duration::from_secs((*grace_s).into())).await
             }
+            Self::PutInPlace(container) => replace::put_in_place(engine, container).await,
+            Self::PutBack { back, .. } => replace::put_back(engine, back, false).await,
+            Self::OrBack { step, back } => replace::or_back(machine, step, back).await,
             Self::RemoveContainer(name) => engine.remove_container(name).await,
             Self::CreateNetwork(network) => engine.create_network(network).await,
             Self::RemoveNetwork(name) => engine.remove_network(name).await,
             Self::CreateVolume { name, labels } => engine.create_volume(name, labels).await,
+            Self::KeepVolume(_) => Ok(()),
+            Self::RemoveVolume(name) => engine.remove_volume(name).await,
             Self::Execute(execution) => engine.execute(execution).await?.succeeded().map(|_| ()),
         }
     }
@@ -191,14 +242,18 @@ impl EngineStep {
 
     /// Whether it replaces a container because something it reads changed.
     pub fn restarts(&self) -> bool {
-        matches!(self, Self::StopContainer { restarts: true, .. })
+        match self {
+            Self::StopContainer { restarts, .. } | Self::PutBack { restarts, .. } => *restarts,
+            Self::OrBack { step, .. } => step.restarts(),
+            _ => false,
+        }
     }
 }
 
 /// An engine makes a volume that is missing by itself, and data would go where nobody looks for it.
 async fn create(engine: &dyn Engine, draft: &Draft) -> Result<(), Failure> {
     let contents = engine.look().await?;
-    for mount in draft.mounts.iter().filter(|mount| !mount.source.starts_with('/')) {
+    for mount in draft.spec.mounts.iter().filter(|mount| !mount.source.starts_with('/')) {
         match contents.volumes.get(&mount.source) {
             None => {
                 return Err(Failure::new(format!(
@@ -212,52 +267,12 @@ async fn create(engine: &dyn Engine, draft: &Draft) -> Result<(), Failure> {
             Some(_) => {}
         }
     }
-    if let Some(network) = draft.networks.iter().find(|name| !contents.networks.contains_key(*name)) {
+    if let Some(network) = draft.spec.networks.iter().find(|name| !contents.networks.contains_key(*name)) {
         return Err(Failure::new(format!(
             "there is no network {network}: declare network:{network} and name it in `after`"
         )));
     }
     engine.create_container(draft).await
-}
-
-async fn await_ready(engine: &dyn Engine, ask: &Execution) -> Result<(), Failure> {
-    let deadline = Instant::now() + Duration::from_secs(ask.within_s.into());
-    let mut last = Failure::new("it did not answer");
-    let asked = timeout_at(deadline, async {
-        loop {
-            if let Some(ended) = engine.ended(&ask.container).await? {
-                return Err(Failure::new(ended.to_string()));
-            }
-            match engine.execute(ask).await.and_then(super::Executed::succeeded) {
-                Ok(_) => return Ok(()),
-                Err(failure) => last = failure,
-            }
-            sleep(ASK_EVERY).await;
-        }
-    })
-    .await;
-    asked.unwrap_or_else(|_| {
-        Err(last.during(format!("it was not ready within {} s; asked last", ask.within_s)))
-    })
-}
-
-async fn await_end(engine: &dyn Engine, container: &str, within_s: u32) -> Result<(), Failure> {
-    let deadline = Instant::now() + Duration::from_secs(within_s.into());
-    let ended = timeout_at(deadline, async {
-        loop {
-            if let Some(ended) = engine.ended(container).await? {
-                return Ok(ended);
-            }
-            sleep(ASK_EVERY).await;
-        }
-    })
-    .await;
-    match ended {
-        Ok(Ok(ended)) if ended.code == 0 => Ok(()),
-        Ok(Ok(ended)) => Err(Failure::new(ended.to_string())),
-        Ok(Err(failure)) => Err(failure),
-        Err(_) => Err(Failure::new(format!("it still runs after {within_s} s"))),
-    }
 }
 
 impl State {

@@ -26,6 +26,8 @@ pub(super) struct Listed {
     #[serde(default)]
     pub(super) state: String,
     pub(super) labels: Option<BTreeMap<String, String>>,
+    #[serde(default)]
+    pub(super) created: i64,
     pub(super) network_settings: Option<ListedNetworks>,
 }
 
@@ -41,6 +43,22 @@ pub(super) struct ListedNetworks {
 #[serde(rename_all = "PascalCase")]
 pub(super) struct Inspected {
     pub(super) state: InspectedState,
+    #[serde(default)]
+    pub(super) network_settings: InspectedNetworks,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct InspectedNetworks {
+    pub(super) networks: Option<BTreeMap<String, InspectedNetwork>>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct InspectedNetwork {
+    #[serde(rename = "IPAddress")]
+    pub(super) ip_address: Option<String>,
+    #[serde(default, rename = "IPPrefixLen")]
+    pub(super) prefix: u32,
 }
 
 #[derive(Deserialize)]

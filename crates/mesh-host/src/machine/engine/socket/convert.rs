@@ -10,7 +10,7 @@ use bollard::{
         RestartPolicy, RestartPolicyNameEnum, SystemVersion, VolumeCreateRequest,
     },
 };
-use mesh_wire::kinds::Protocol;
+use mesh_wire::kinds::{ContainerSpec, Protocol};
 
 use super::{
     super::{Container, Draft, Network, State},
@@ -71,6 +71,7 @@ pub(super) fn container(found: Listed) -> Option<(String, Container)> {
         state: state(&found.state),
         labels: found.labels.unwrap_or_default(),
         networks: networks.into_keys().collect(),
+        created: found.created,
     };
     Some((name, container))
 }
@@ -80,7 +81,8 @@ pub(super) fn network(found: FoundNetwork) -> Option<(String, Network)> {
     let subnet =
         found.ipam.and_then(|ipam| ipam.config).unwrap_or_default().into_iter().find_map(|c| c.subnet);
     let labels = found.labels.unwrap_or_default().into_iter().collect();
-    Some((name.clone(), Network { name, subnet, labels }))
+    let internal = found.internal.unwrap_or(false);
+    Some((name.clone(), Network { name, subnet, internal, labels }))
 }
 
 pub(super) fn network_request(network: &Network) -> NetworkCreateRequest {
@@ -91,6 +93,7 @@ pub(super) fn network_request(network: &Network) -> NetworkCreateRequest {
     NetworkCreateRequest {
         name: network.name.clone(),
         driver: Some("bridge".to_owned()),
+        internal: network.internal.then_some(true),
         ipam: network.subnet.as_ref().map(addresses),
         labels: Some(network.labels.clone().into_iter().collect()),
         ..NetworkCreateRequest::default()
@@ -105,17 +108,45 @@ pub(super) fn volume_request(name: &str, labels: &BTreeMap<String, String>) -> V
     }
 }
 
-pub(super) fn connect(container: &str) -> NetworkConnectRequest {
-    NetworkConnectRequest {
-        container: container.to_owned(),
-        endpoint_config: Some(EndpointSettings::default()),
-    }
+pub(super) fn connect(draft: &Draft) -> NetworkConnectRequest {
+    NetworkConnectRequest { container: draft.name.clone(), endpoint_config: Some(endpoint(draft)) }
+}
+
+/// By the declared name it is found in its networks, whatever the engine calls it.
+fn endpoint(draft: &Draft) -> EndpointSettings {
+    EndpointSettings { aliases: Some(vec![draft.spec.name.clone()]), ..EndpointSettings::default() }
 }
 
 pub(super) fn create_body(draft: &Draft, image_id: String) -> ContainerCreateBody {
+    let spec = &draft.spec;
+    let some = |words: &Vec<String>| (!words.is_empty()).then(|| words.clone());
+    let (exposed, bindings) = ports(&spec.ports);
+    ContainerCreateBody {
+        // Some servers name their data after it.
+        hostname: Some(spec.name.clone()),
+        image: Some(image_id),
+        cmd: some(&spec.command),
+        entrypoint: some(&spec.entrypoint),
+        working_dir: spec.working_directory.clone(),
+        env: Some(spec.environment.iter().map(|(name, value)| format!("{name}={value}")).collect()),
+        user: spec.user.clone(),
+        stop_signal: spec.stop_signal.clone(),
+        labels: Some(draft.labels.clone().into_iter().collect()),
+        exposed_ports: Some(exposed),
+        host_config: Some(HostConfig { port_bindings: Some(bindings), ..host_config(spec) }),
+        networking_config: spec.networks.first().map(|name| NetworkingConfig {
+            endpoints_config: Some([(name.clone(), endpoint(draft))].into()),
+        }),
+        ..ContainerCreateBody::default()
+    }
+}
+
+type Bindings = HashMap<String, Option<Vec<PortBinding>>>;
+
+fn ports(ports: &[mesh_wire::kinds::Port]) -> (Vec<String>, Bindings) {
     let mut exposed = Vec::new();
-    let mut bindings: HashMap<String, Option<Vec<PortBinding>>> = HashMap::new();
-    for port in &draft.ports {
+    let mut bindings = Bindings::new();
+    for port in ports {
         let protocol = match port.protocol {
             Protocol::Tcp => "tcp",
             Protocol::Udp => "udp",
@@ -129,6 +160,10 @@ pub(super) fn create_body(draft: &Draft, image_id: String) -> ContainerCreateBod
         exposed.push(inside);
     }
     exposed.dedup();
+    (exposed, bindings)
+}
+
+fn host_config(spec: &ContainerSpec) -> HostConfig {
     let mount = |mount: &mesh_wire::kinds::Mount| Mount {
         source: Some(mount.source.clone()),
         target: Some(mount.target.clone()),
@@ -136,31 +171,34 @@ pub(super) fn create_body(draft: &Draft, image_id: String) -> ContainerCreateBod
         read_only: Some(mount.read_only),
         ..Mount::default()
     };
-    let first = draft.networks.first();
-    ContainerCreateBody {
-        hostname: Some(draft.name.clone()),
-        image: Some(image_id),
-        cmd: (!draft.command.is_empty()).then(|| draft.command.clone()),
-        env: Some(draft.environment.iter().map(|(name, value)| format!("{name}={value}")).collect()),
-        user: draft.user.clone(),
-        labels: Some(draft.labels.clone().into_iter().collect()),
-        exposed_ports: Some(exposed),
-        host_config: Some(HostConfig {
-            port_bindings: Some(bindings),
-            mounts: Some(draft.mounts.iter().map(mount).collect()),
-            memory: draft.memory_bytes.map(|bytes| i64::try_from(bytes).unwrap_or(i64::MAX)),
-            network_mode: first.cloned(),
-            // The host starts it again, and knows why it ended.
-            restart_policy: Some(RestartPolicy {
-                name: Some(RestartPolicyNameEnum::NO),
-                ..RestartPolicy::default()
-            }),
-            ..HostConfig::default()
+    let some = |names: &Vec<String>| (!names.is_empty()).then(|| names.clone());
+    let bytes = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
+    let tmpfs: HashMap<String, String> = (spec.tmpfs.iter())
+        .map(|tmpfs| {
+            let size = tmpfs.size_bytes.map_or_else(String::new, |bytes| format!("size={bytes}"));
+            (tmpfs.target.clone(), size)
+        })
+        .collect();
+    HostConfig {
+        mounts: Some(spec.mounts.iter().map(mount).collect()),
+        tmpfs: (!tmpfs.is_empty()).then_some(tmpfs),
+        memory: spec.memory_bytes.map(bytes),
+        // In billionths of a core.
+        nano_cpus: spec.cpu_millicores.map(|millicores| i64::from(millicores) * 1_000_000),
+        pids_limit: spec.pids.map(i64::from),
+        shm_size: spec.shm_bytes.map(bytes),
+        readonly_rootfs: spec.read_only_root.then_some(true),
+        cap_add: some(&spec.cap_add),
+        cap_drop: some(&spec.cap_drop),
+        extra_hosts: (!spec.extra_hosts.is_empty())
+            .then(|| spec.extra_hosts.iter().map(|(name, address)| format!("{name}:{address}")).collect()),
+        network_mode: spec.networks.first().cloned(),
+        // The host starts it again, and knows why it ended.
+        restart_policy: Some(RestartPolicy {
+            name: Some(RestartPolicyNameEnum::NO),
+            ..RestartPolicy::default()
         }),
-        networking_config: first.map(|name| NetworkingConfig {
-            endpoints_config: Some([(name.clone(), EndpointSettings::default())].into()),
-        }),
-        ..ContainerCreateBody::default()
+        ..HostConfig::default()
     }
 }
 

@@ -1,4 +1,4 @@
-//! Listens to the engine's events: a container that ended or went away wakes a round, and while nothing is told the
+//! Listens to the engine's events, and asks containers whether they are well meanwhile: a container that ended or went away wakes a round, and while nothing is told the
 //! lists of the last round hold.
 
 use std::{cell::Cell, pin::Pin, time::Duration};
@@ -38,6 +38,9 @@ impl EngineSocket {
     /// come back. May be dropped and called again: nothing is lost.
     pub(super) async fn wait_for_change(&self) {
         let mut stream = self.events.stream.lock().await;
+        // Goes on beside the events: asking a command brings about events of its own.
+        let asking = self.ask_next();
+        tokio::pin!(asking);
         loop {
             let Some(events) = stream.as_mut() else {
                 if let Some(broke) = self.events.broke.get() {
@@ -62,6 +65,13 @@ impl EngineSocket {
                 () = until(held) => {
                     self.held.set(None);
                     return;
+                }
+                unwell = &mut asking => {
+                    if unwell {
+                        return;
+                    }
+                    asking.set(self.ask_next());
+                    continue;
                 }
             };
             match event {
@@ -88,6 +98,27 @@ impl EngineSocket {
                 }
             }
         }
+    }
+}
+
+impl EngineSocket {
+    /// Asks whoever is due next; whether its answers stay bad. Dropped while it waits, the same is due again.
+    async fn ask_next(&self) -> bool {
+        let due = self.health.borrow().next();
+        let Some((at, question)) = due else {
+            self.health_changed.notified().await;
+            return false;
+        };
+        tokio::select! {
+            () = sleep_until(self.began + at) => {}
+            () = self.health_changed.notified() => return false,
+        }
+        let answer = self.ask_it(&question.name, &question.watch.ready, question.within).await;
+        let unwell = self.health.borrow_mut().answered(&question, answer, self.began.elapsed());
+        if unwell {
+            tracing::info!(container = question.name, "its answers stay bad");
+        }
+        unwell
     }
 }
 
