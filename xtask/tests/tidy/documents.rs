@@ -163,6 +163,23 @@ fn every_kind_has_a_wire_file_a_host_file_and_a_page() {
     ));
 }
 
+/// What a person looks for on the page of a kind.
+const OF_A_KIND: [&str; 6] = ["| field |", "**Observed**", "**Step", "**Removed**", "**Never", "\n```"];
+
+fn missing_on_the_page(path: &str, text: &str) -> Vec<String> {
+    let missing = OF_A_KIND.into_iter().filter(|part| !text.contains(part));
+    missing.map(|part| format!("{path}: the page has no {:?}", part.trim_start())).collect()
+}
+
+#[test]
+fn every_page_of_a_kind_says_what_it_does_what_it_never_does_and_shows_one() {
+    let checkout = Checkout::read();
+    let pages = checkout.ending(".md").filter(|(path, _)| path.starts_with("docs/kinds/"));
+    expect_none(&pages.flat_map(|(path, text)| missing_on_the_page(path, text)).collect::<Vec<_>>());
+    let page = "| field |\n**Observed**: a. **Steps**: b.\n**Removed**: c.\n";
+    assert_eq!(missing_on_the_page("a", page).len(), 2, "what it never does, and one of it");
+}
+
 #[test]
 fn the_documents_are_there() {
     let checkout = Checkout::read();

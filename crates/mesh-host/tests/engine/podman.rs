@@ -46,7 +46,8 @@ impl Podman {
         write_configuration(folder.path());
         let service = serve(folder.path());
         let podman = Self { folder, service, image };
-        wait_for("podman to listen", Duration::from_secs(30), async || {
+        // The first one on a machine looks at what its kernel can, and that took 30 s where others started beside it.
+        wait_for("podman to listen", Duration::from_secs(90), async || {
             std::os::unix::net::UnixStream::connect(podman.socket())
         })
         .await;

@@ -173,7 +173,13 @@ fn the_host_is_installed_as_a_package_keeps_a_machine_from_its_cage_and_gives_it
         let now = main_process(node);
         now != "0" && now != second
     });
+    // As an upgrade of its own leaves it.
+    shell(
+        node,
+        "mkdir -p /usr/local/lib/mesh-host/x && cp /usr/local/bin/mesh-host /usr/local/lib/mesh-host/x/",
+    );
     node.run(["dpkg", "--purge", "mesh-host"]).unwrap();
+    assert!(!exists(node, "/usr/local/lib/mesh-host"), "programs that it installed stay");
     assert_ne!(node.exec(["systemctl", "is-active", UNIT]).unwrap().code, 0);
     assert!(exists(node, "/var/lib/mesh-host/ledger/journal") && exists(node, "/etc/probe/a"));
     assert_eq!(node.run(["podman", "ps", "--format", "{{.Names}}"]).unwrap(), "probe");
